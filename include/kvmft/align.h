@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kvmft/msr_pairs.h"
-#include "kvmft/solution.h"
+#include "kvmft/solve.h"
 #include "kvmft/windows.h"
 
 struct align {

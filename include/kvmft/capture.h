@@ -518,3 +518,70 @@ uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
 bool cap_in_tsc(const struct capture *cap);
 /* The least number of vCPUs that a guest can have, by the numbers of its CPUs. */
 size_t cap_cpus(const struct capture *cap);
+
+/*
+ * A directory of captures that belong together, as `kvmft record --guest` makes it, or
+ * as somebody has assembled it; or a tar archive of one.
+ */
+
+#define SESSION_FILE	 "session"
+#define SESSION_VERSION	 1
+#define SESSION_MAX	 (1u << 20) /* bytes of the file */
+#define SESSION_CAPTURES 256
+
+struct session_capture {
+	char *path;
+	char *operand; /* "PATH=SEL" if the session knows the VM, else "PATH" */
+	char *sel;     /* the VM, as named in the host's capture; NULL = unknown */
+};
+
+struct session {
+	struct session_capture *v; /* the host, then its guests */
+	size_t n, cap;
+	bool named;	     /* by its file: other directories in it are none of its */
+	struct sbuf missing; /* names of guests that it had, separated by commas */
+};
+
+/*
+ * What a directory of captures holds: according to its file `session`, which anyone may have
+ * written, or without one to what each capture says. 0 with n = 0: path is not such a directory,
+ * but may be a capture. -errno with err set: it is one, but has no host, or several.
+ */
+int session_read(const char *path, struct session *s, struct kvmft_err *err) __must_check;
+/* The same, for a process with rights: a confined one does it. */
+int session_ask(const char *path, struct session *s, struct kvmft_err *err) __must_check;
+void session_free(struct session *s);
+/* Whether a capture's directory says that it is a guest's. */
+bool session_is_guest(const char *path);
+
+/* ---- events into sub-buffers, for making captures from something else ---- */
+
+/* Puts events into sub-buffers, in the layout that subbuf_begin() reads. */
+struct subbuf_writer {
+	struct subbuf_geom g;
+	int (*emit)(void *arg, const void *buf); /* takes g.size bytes; 0 or -errno */
+	void *arg;
+	uint8_t *buf;
+	uint32_t pos;	/* bytes of data in buf */
+	uint64_t begin, ts; /* of the first and the last event */
+	bool open;	/* buf was begun */
+	bool lost;	/* events were lost before it */
+	bool uncounted; /* ... and how many is unknown */
+	uint64_t lost_count;
+	uint64_t emitted;
+};
+
+/* -EINVAL for a geometry without room for events; freed with subbuf_writer_free() always. */
+int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
+		       int (*emit)(void *arg, const void *buf), void *arg) __must_check;
+/*
+ * Adds an event; data as in struct rec. A stamp before the last one begins a new
+ * sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
+ */
+int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
+	__must_check;
+/* Events were lost before the next one: count, 0 = number unknown. Counts add up. */
+int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
+/* Hands out what there is. A loss that no event follows makes an empty sub-buffer. */
+int subbuf_write_end(struct subbuf_writer *w) __must_check;
+void subbuf_writer_free(struct subbuf_writer *w);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kvmft/kclock.h"
+#include "kvmft/clock.h"
 
 #define KGUEST_MAX_PVCLOCK 64 /* records of the kernel's static array; CPUs above are elsewhere */
 
@@ -33,3 +34,19 @@ struct kguest_clock {
  * 0 even if little was found: see the flags. t is borrowed. -ENOMEM.
  */
 int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
+
+/* ---- the line of this machine's CLOCK_MONOTONIC_RAW, read and checked ---- */
+
+struct mono_raw_line {
+	struct mono_raw raw;
+	bool over_kvmclock; /* its cycles are kvmclock ns, not TSC cycles */
+	char source[48];    /* "vvar", "kprobe tk_core" */
+};
+
+/*
+ * Reads what the kernel shows to each process, or else uses what g (NULL: not a guest) has read, or
+ * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() now.
+ * -ENODATA with err: not available, or it does not agree. t is borrowed.
+ */
+int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
+		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;

@@ -198,3 +198,78 @@ void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fr
  * host's capture, to which they must refer, has none.
  */
 void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest);
+
+/*
+ * A VM that moved to another host while it was recorded. The TSCs of two hosts are
+ * unrelated, but the guest's continues where it was: KVM on the new host is given the value that it
+ * had on the old one. So a host TSC of the new host has a place on the old one's scale: the value
+ * that that would have reached by then, as the guest saw it. How long the guest stood still in
+ * between is not part of it, and no guest sees it.
+ */
+
+/* One more host, after that of the host map. */
+struct migrate {
+	const struct hostmap *map; /* its own one */
+	struct tsc_map own, line;  /* a guest TSC, from its host TSC and from the time line's */
+	uint64_t arrival;	   /* host TSC, its own, of the VM's first entry there ... */
+	uint64_t from;		   /* ... and that on the time line */
+	size_t *vm;		   /* its VMs, as numbers in the first host's map */
+};
+
+/*
+ * Links the host of `map` to the first one's, m, by VM number vm of m, which has the same UUID
+ * there, or the same name: its other VMs become VMs of m, and the epochs of this one continue with
+ * those of `map`. To be called in the order in which the VM moved. Both maps are borrowed; to be
+ * freed with migrate_free(), also after an error. 0, or -errno with err.
+ */
+int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
+		struct kvmft_err *err) __must_check;
+void migrate_free(struct migrate *g);
+
+/* A host TSC of that host on the time line; false if it has no place. */
+bool migrate_to_line(const struct migrate *g, uint64_t host, uint64_t *line);
+/* And back. */
+bool migrate_from_line(const struct migrate *g, uint64_t line, uint64_t *host);
+
+/* ---- names of tasks, from what the capture noted and from the events themselves ---- */
+
+#define COMM_LEN 16
+
+struct comm {
+	char name[COMM_LEN];
+	int32_t tid;
+};
+
+#define COMMS_NEAR 256u
+
+struct tl_comms {
+	const struct fmt *fmt;
+	struct comm *v;
+	size_t cap;
+	struct u64map by_tid;
+	uint32_t near[COMMS_NEAR]; /* by tid: index + 1 of one seen lately; 0: none */
+	struct learn *learn;
+	size_t nlearn;
+	uint64_t ids; /* bit (id % 64) of each event that names tasks, or is to be looked at */
+};
+
+struct tl_comms *comms_new(const struct capture *cap, const struct fmt *fmt);
+/* comms_wants() is true of this event as well; NULL is fine. */
+void comms_also(struct tl_comms *c, const struct fmt_event *ev);
+bool comms_learn(struct tl_comms *c, const struct rec *rec);
+/* Whether the event may be one to learn from. */
+static inline bool comms_wants(const struct tl_comms *c, const struct rec *rec)
+{
+	return c->ids >> (rec->id % 64) & 1;
+}
+
+/* Learns from sched events; cheap for all others. Whether a name changed. */
+static inline bool comms_feed(struct tl_comms *c, const struct rec *rec)
+{
+	return comms_wants(c, rec) && comms_learn(c, rec);
+}
+
+/* Names that only `from`, an older state of the same capture, has. */
+void comms_inherit(struct tl_comms *c, const struct tl_comms *from);
+const char *comms_get(const struct tl_comms *c, int32_t tid);
+void comms_free(struct tl_comms *c);

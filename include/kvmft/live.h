@@ -16,6 +16,7 @@
 #include "kvmft/exit_names.h"
 #include "kvmft/kernel.h"
 #include "kvmft/ring.h"
+#include "kvmft/util.h"
 
 struct live;
 
@@ -94,3 +95,40 @@ enum session_write {
 /* Writes to standard output in such a way that signals are obeyed meanwhile. 0 or -errno. */
 int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
 		  struct kvmft_err *err) __must_check;
+
+/*
+ * Counts live how often, and why, the guests of this machine exit, and prints that.
+ */
+
+enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_USER };
+
+struct exits_config {
+	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
+	const char *tids, *vm, *file;
+	bool alltids, time, latency, top, verbose, per_vm;
+	int format; /* enum exits_format, -1 = not given */
+	int engine; /* enum exits_engine_choice, -1 = not given */
+};
+
+/* Can path be replaced by a table? 0 or -errno with err set. */
+int exits_file_check(const char *path, struct kvmft_err *err) __must_check;
+
+/* Until a signal, the duration or the count ends it. An exit code, or -errno with err set. */
+int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err) __must_check;
+
+/* ---- prints events of this machine live, one per line, in the requested clock ---- */
+
+struct trace_config {
+	struct str_list events, vms, pids;
+	const char *clock, *kvmclock, *guest_capture, *pvclock;
+	struct opt_u64 clock_offset, count, duration, buffer;
+	bool tsc, longer;
+	unsigned int width; /* of lines: longer ones are cut; 0 = none are */
+	bool color;
+};
+
+/*
+ * Until a signal, the duration, the count or its reader ends it. An exit code, or -errno with err
+ * set.
+ */
+int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err) __must_check;

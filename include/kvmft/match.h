@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kvmft/solution.h"
+#include "kvmft/solve.h"
 
 struct matcher {
 	struct hostmap *map;

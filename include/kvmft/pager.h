@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 /* Of the options --color, --wide, --no-pager; color: -1 = auto. */
 struct page_opts {

@@ -11,6 +11,8 @@
 #include "kvmft/pairing.h"
 #include "kvmft/report.h"
 #include "kvmft/tracedat.h"
+#include "kvmft/windows.h"
+#include "kvmft/guest_time.h"
 
 /* ---- a report: text, JSON, CSV, metrics ---- */
 
@@ -209,3 +211,112 @@ struct export_config {
 
 /* tracedat.c: a trace.dat of p's capture, and one of each guest, named after it. */
 int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err);
+
+/*
+ * The walks over a pairing that find spikes and explain them: for `kvmft blame`, and for
+ * pages that show them.
+ */
+
+struct blaming {
+	struct pairing *p; /* borrowed; its time line is left as the last walk left it */
+	struct kvmft_err *err;
+	struct blame_opts o;
+	uint64_t from, to; /* host TSC: what is outside is not read; to 0: everything is */
+	bool unjudged;	   /* causes are found later, by blaming_judge() */
+	struct windows *w;
+	struct blame *b;
+	struct lat_bound *bound; /* by VM */
+};
+
+/* Before the first walk, and the walk. 0 or -errno with m->err set; blaming_free() in any case. */
+int blaming_begin(struct blaming *m) __must_check;
+int blaming_find(struct blaming *m) __must_check;
+/* The second walk, if there is anything to explain. */
+int blaming_explain(struct blaming *m) __must_check;
+/* The same time line from here to there, once more. */
+int blaming_again(const struct blaming *m, uint64_t from, uint64_t to) __must_check;
+void blaming_free(struct blaming *m);
+
+/*
+ * The longest spikes in [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL if
+ * the captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
+ * blaming_spikes(): the spikes themselves, up to `top` of them, to be freed with blame_free();
+ * without judge they have only parts, and get their causes by blaming_judge(), from what a walk
+ * over the same has proved. Their VMs may be any number.
+ */
+int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
+		 char **json, struct kvmft_err *err) __must_check;
+int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
+		   struct blame **spikes, struct kvmft_err *err) __must_check;
+void blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s,
+		   size_t n);
+
+/* How far off the stamps of each VM's guest may be: by VM, to be freed. */
+struct lat_bound *lat_bounds(const struct pairing *p, const struct windows *w);
+
+/* ---- parts of the time line, in a walk of their own, around moments that were found ---- */
+
+/* From one host TSC to another, of one VM; -1: of all. */
+struct story {
+	int64_t vm;
+	uint64_t begin, end;
+	struct lat_story *to; /* what is written there is the caller's to free */
+};
+
+/*
+ * Tells n of them by a time line that was started. context: lines before and after each. 0, -errno.
+ */
+int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
+		 bool color, uint64_t context) __must_check;
+
+/* ---- in which clock a timeline is shown, and which part of it ---- */
+
+/* What a clock needs in addition to the captures. */
+struct when {
+	struct cap_pieces pieces; /* of the host's clock that was requested */
+	struct cap_pieces *later; /* ... and of the hosts that the VM moved to */
+	struct out_clock_later *clock_later;
+	size_t nlater;
+	struct cap_pieces day_pieces; /* of day_clock() */
+	struct out_clock day;
+};
+
+/* Whether it takes more than a capture's own clock. */
+bool when_related(int kind);
+/*
+ * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
+ * cycles. What it needs is kept in s until when_free().
+ */
+int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
+	       note_fn *note, struct kvmft_err *err) __must_check;
+void when_free(struct when *s);
+
+/* ---- --from and --to ---- */
+
+/*
+ * The time of day in any row, by the host's readings; pieces: what it needs, to be freed. False: it
+ * has none.
+ */
+bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day);
+
+/*
+ * The host TSCs at which the clock shows what the text of option `name` means, the first and the
+ * last; either may be NULL. It is as in the time column: seconds with up to nine decimals or with a
+ * unit (250ms), cycles for clocks that count those. A value that the clock never showed gives the
+ * place where it would be. Or it is a time of day, of which rows may be in any clock: by the host's
+ * realtime, and one without a fraction is that whole second. -EINVAL, -ENODATA with err set.
+ */
+int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
+		uint64_t *hi, struct kvmft_err *err) __must_check;
+/* From the first of `from` to the last of `to`; NULL = no limit. */
+int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
+		 uint64_t *hi, struct kvmft_err *err) __must_check;
+/* The same for a command in which --to means something else: end is the name of that option. */
+int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
+		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err) __must_check;
+/* The same for a report of cap alone, whose times are as merge shows those of cap. */
+int window_report(const struct capture *cap, const char *from, const char *to,
+		  struct report_opts *ro, struct kvmft_err *err) __must_check;
+
+#define WINDOW_HELP_FROM "leave out what was before T: a time as the lines show it, or of the day"
+#define WINDOW_HELP_TO	 "leave out what was after T"

@@ -25,7 +25,7 @@
  */
 #pragma once
 
-#include "kvmft/subbuf.h"
+#include "kvmft/capture.h"
 
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {

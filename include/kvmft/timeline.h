@@ -10,7 +10,6 @@
 #pragma once
 
 #include "kvmft/hostmap.h"
-#include "kvmft/migrate.h"
 #include "kvmft/qemu_trace.h"
 
 #define TL_MAX_LABEL 64

@@ -629,3 +629,46 @@ static inline uint64_t load_u64(const void *p)
 	__builtin_memcpy(&v, p, sizeof(v));
 	return v;
 }
+
+/* ---- texts of the kernel, from its files or a capture ---- */
+
+/* events/header_page: how sub-buffers of the default size are laid out, bytes. */
+struct ktext_page {
+	uint32_t long_size, header, size; /* 4 or 8; before the data; of all of it */
+};
+
+/* False if it does not say. */
+bool ktext_page(const char *text, struct ktext_page *p);
+/* The name in [brackets] of trace_clock, or of /sys/kernel/security/lockdown; -EINVAL: none. */
+int ktext_chosen(const char *text, char *buf, size_t size) __must_check;
+/* What stands behind "KEY:" and blanks on the line of text that begins so; NULL: no such line. */
+const char *ktext_value(const char *text, const char *key);
+/* The same as a decimal number, also with " kB". -ENOENT: no line; -EINVAL: no number; -ERANGE. */
+int ktext_number(const char *text, const char *key, uint64_t *v) __must_check;
+
+/* ---- text for people: the width of a terminal, lines that fit it, colours ---- */
+
+/* Columns of the terminal fd; if it does not say (serial lines), $COLUMNS, else 80. */
+unsigned int screen_width(int fd);
+/* Whether text for fd is coloured by default: a terminal with colours, without NO_COLOR. */
+bool screen_has_colors(int fd);
+
+/* SGR sequences; "" = unchanged. */
+#define SCREEN_PLAIN "\033[m"
+/* Puts the sequence of that SGR parameter before b->s[from..to) and SCREEN_PLAIN after it. */
+void screen_paint(struct sbuf *b, size_t from, size_t to, const char *sgr);
+
+/* Cuts a text, given in pieces, to a width; zeroed but for width. */
+struct screen_cut {
+	unsigned int width, column;
+	bool escape, full;
+	/* the character in the last column, unless '>' goes there, and the sequences after it */
+	char held[64];
+	unsigned int nheld, nchar;
+};
+
+/*
+ * Appends to out what is shown of s[0..n): in lines longer than the width the last column is '>'. A
+ * character is taken to be one column wide; escape sequences take none.
+ */
+void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out);

@@ -4,7 +4,7 @@
 
 #include "kvmft/align.h"
 #include "kvmft/msr_pairs.h"
-#include "kvmft/solution.h"
+#include "kvmft/solve.h"
 #include "kvmft/pairing.h"
 
 struct verify_guest {

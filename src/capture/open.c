@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* open.c: opening a capture of any format, closing it, and finding a VM in it. */
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 #include "reader.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* perfdata.h: what the files of the perf.data reader share; private to src/capture. */
 #pragma once
 
-#include "kvmft/subbuf.h"
+#include "kvmft/capture.h"
 #include "reader.h"
 
 #define PD_RECORD_HEAD 8

@@ -3,7 +3,7 @@
  * session_read.c: which captures of a directory belong together. The captures themselves are not
  * opened here, only looked at.
  */
-#include "kvmft/session.h"
+#include "kvmft/capture.h"
 #include "kvmft/sandbox.h"
 #include "reader.h"
 

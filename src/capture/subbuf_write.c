@@ -6,7 +6,7 @@
  * preceded by a time extend. Data of 1 to 28 whole words has its length in the event header, all
  * other a length word.
  */
-#include "kvmft/subbuf.h"
+#include "kvmft/capture.h"
 
 #define LOST	      (1ull << 31)
 #define LOST_STORED   (1ull << 30)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* text.c: kernel text files, which both capture formats carry, and the symbols of a capture. */
 #include "kvmft/ksyms.h"
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 #include "reader.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
  * What follows depends on the version, see below. Whatever part is missing, the rest is read: every
  * complete sub-buffer inside the file is used, and what is missing is noted.
  */
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 #include "tracedat.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  * becomes an event in the sub-buffers of its CPU, which are kept in memory; that is bounded, and so
  * is everything else.
  */
-#include "kvmft/subbuf.h"
+#include "kvmft/capture.h"
 #include "tracetext.h"
 
 #include <inttypes.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to. */
-#include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
 #include "kvmft/results.h"
-#include "kvmft/rate.h"
-#include "guest_syms.h"
-#include "many.h"
+#include "kvmft/pairing.h"
+#include "kvmft/guest_syms.h"
+#include "many_print.h"
 #include "sink.h"
 
 #define BLAME_ARGS  "HOST [GUEST[=SEL]]..."
@@ -190,11 +189,12 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
 	struct pairing_opts po = {
 		.clock = &m->o->pair, .naming = m->o->naming, .need = PAIRING_CLOCKS,
-		.guest_alone = true, .related = sink_clock_related(m->o->clock), .khz = &m->o->khz,
+		.guest_alone = true, .related = when_related(m->o->clock), .khz = &m->o->khz,
 	};
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
-	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
+	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p,
+					   m->o->quiet ? NULL : cli_note, m->err);
 	ret = ret ?: rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
 				    m->than.set ? NULL : "times are in cycles", cli_note, m->err);
 	ret = ret ?: than_check(&m->than, &m->p, m->err);
@@ -202,7 +202,7 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 		return ret;
 	m->b.o.than = (uint64_t)((unsigned __int128)m->than.v * m->p.host.cap->tsc_khz / 1000000) +
 			m->o->budget.set; /* all of it may be used */
-	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
+	ret = when_clock(&m->s.when, &m->p, m->o->clock, &m->clock, cli_note, m->err);
 	ret = ret ?: blame_when(m);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
 	ret = ret ?: only_vm(&m->p, m->o->vm, &m->b.o.vm, m->err);
@@ -218,12 +218,12 @@ static int blame_stories(struct blame_cmd *m)
 	int ret = 0;
 
 	m->story = xcalloc(n + 1, sizeof(*m->story));
-	for (size_t i = 0; !ret && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct blame_spike *k = blame_spike(m->b.b, i);
 
 		s[i] = (struct story){ k->vm, k->begin, k->end, &m->story[i] };
 	}
-	if (!ret && blame_window(m->b.b, &from, &to)) {
+	if (blame_window(m->b.b, &from, &to)) {
 		ret = blaming_again(&m->b, from, UINT64_MAX);
 		ret = ret ?: stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
 					 m->o->context.v);
@@ -378,7 +378,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 		free(m.story[i].text);
 	free(m.story);
 	blaming_free(&m.b);
-	sink_free(&m.s);
+	when_free(&m.s.when);
 	pairing_close(&m.p);
 	guest_syms_free(&m.syms);
 	return sink_exit(ret, complete);
@@ -412,14 +412,14 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	if (!o->argc && !b->given.n)
 		return err_usage(err, "operands are missing: kvmft blame [OPTIONS] %s", BLAME_ARGS);
 	for (int i = 0; i < o->argc; i++)
-		trees = trees && many_is_tree(o->argv[i]);
+		trees = trees && captures_tree(o->argv[i]);
 	if (!b->given.n && (!trees || (o->argc == 1 && !session_ask(o->argv[0], &s, &none) &&
 				       s.n && s.named)))
 		return captures_first(opts, o, err);
 	for (size_t i = 0; i < b->given.n && !ret; i++)
-		ret = many_list(o, b->given.v[i], true, &b->inputs, err);
+		ret = captures_below(o, b->given.v[i], true, &b->inputs, err);
 	for (int i = 0; i < o->argc && !ret; i++)
-		ret = many_list(o, o->argv[i], true, &b->inputs, err);
+		ret = captures_below(o, o->argv[i], true, &b->inputs, err);
 	o->argc = 0;
 	if (ret || b->inputs.n > 1)
 		return ret;
@@ -443,7 +443,7 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 				 o->at ? "--at takes one session at a time" :
 				 "-o takes one session at a time; > OUT takes all");
 	ret = blame_check(&m);
-	return ret ?: many_begin(&o->inputs, blame_one, o, &o->many, err);
+	return ret ?: many_begin(&o->inputs, blame_one, o, cli_note, &o->many, err);
 }
 
 static int blame_release(void *opts)

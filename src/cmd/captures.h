@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kvmft/cli.h"
-#include "kvmft/session.h"
+#include "kvmft/capture.h"
 
 /* HOST GUEST[=SEL]... in the place of the operand `at`, if that is a session and there is one. */
 int captures_at(struct operands *o, int at, struct kvmft_err *err) __must_check;
@@ -19,3 +19,14 @@ const char *captures_word(struct operands *o, const char *text);
 int captures_session(struct operands *o, const char **input, struct kvmft_err *err) __must_check;
 /* .sessions of commands whose operands are HOST GUEST... */
 int captures_first(void *opts, struct operands *o, struct kvmft_err *err) __must_check;
+
+/*
+ * The captures that a path stands for: itself, if it is one or not a directory; else all hosts'
+ * captures below it, sorted by name; sessions: or whole sessions. Links are not followed. *list
+ * gets texts that live as long as the operands.
+ */
+int captures_below(struct operands *o, const char *path, bool sessions, struct str_list *list,
+	      struct kvmft_err *err) __must_check;
+
+/* Whether a path is a directory, and not a capture: a session, or a tree of them. */
+bool captures_tree(const char *path);

@@ -7,7 +7,6 @@
  */
 #include "convert_ctx.h"
 #include "kvmft/timeline.h"
-#include "kvmft/rate.h"
 #include "kvmft/pairing.h"
 #include "kvmft/clock.h"
 

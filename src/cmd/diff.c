@@ -3,7 +3,7 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "kvmft/difftable.h"
+#include "kvmft/diff.h"
 #include "kvmft/pick.h"
 #include "kvmft/results.h"
 #include "sink.h"
@@ -613,7 +613,7 @@ out:
 	free(t.line);
 	sink_remarks_free(&run.remarks);
 	diff_free(&run.d);
-	sink_free(&run.s);
+	when_free(&run.s.when);
 	pairing_close(&run.p[0]);
 	pairing_close(&run.p[1]);
 	ret = diff_exit(&run, ret);

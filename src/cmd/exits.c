@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* exits.c: `kvmft exits`, how often the guests of this machine exit, and why. */
-#include "kvmft/exits_live.h"
+#include "kvmft/live.h"
 #include "kvmft/exits_out.h"
 #include "kvmft/outfile.h"
 #include "cmds.h"

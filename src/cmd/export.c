@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
-#include "blaming.h"
 #include "captures.h"
 #include "kvmft/database.h"
 #include "kvmft/results.h"
 #include "options.h"
 #include "cmds.h"
-#include "kvmft/rate.h"
+#include "kvmft/pairing.h"
 #include "kvmft/sqlite.h"
 #include "sink.h"
 
@@ -105,7 +104,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 		       struct kvmft_err *err)
 {
 	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair, .khz = &o->khz,
-				   .related = sink_clock_related(o->clock) };
+				   .related = when_related(o->clock) };
 	int ret = rate_check(&o->khz, err);
 
 	ret = ret ?: sink_input_check(o->input, err);
@@ -143,9 +142,9 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 
 	if (!o->from && !o->until)
 		return 0;
-	ret = sink_clock(&s, p, o->clock, &clock, err);
+	ret = when_clock(&s.when, p, o->clock, &clock, cli_note, err);
 	ret = ret ?: window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
-	sink_free(&s);
+	when_free(&s.when);
 	if (ret)
 		return ret;
 	tl_stop(p->t);
@@ -180,8 +179,8 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 {
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
-	_cleanup_(sink_free) struct sink s = { 0 };
-	int ret = sink_clock(&s, p, o->clock, &clock, err);
+	struct sink s = { 0 };
+	int ret = when_clock(&s.when, p, o->clock, &clock, cli_note, err);
 
 	ret = ret ?: sink_check(fmt, &clock, o->output, err);
 	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
@@ -192,6 +191,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
 	}
+	when_free(&s.when);
 	return ret;
 }
 
@@ -353,7 +353,7 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 		.b = { .p = p, .err = err, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX,
 						  .to = UINT64_MAX } },
 	};
-	int ret = sink_clock(&f.s, p, o->clock, &f.clock, err);
+	int ret = when_clock(&f.s.when, p, o->clock, &f.clock, cli_note, err);
 
 	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
 	if (!ret) {
@@ -377,7 +377,7 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 	db_free(f.db);
 	lat_free(f.lat);
 	blaming_free(&f.b);
-	sink_free(&f.s);
+	when_free(&f.s.when);
 	return ret;
 }
 #endif

@@ -12,7 +12,6 @@
 
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"
-#include "kvmft/mono_raw.h"
 
 enum { CLOCK_LOCAL, CLOCK_GLOBAL, CLOCK_PERF };
 static const char *const guest_clocks[] = {

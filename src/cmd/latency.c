@@ -3,15 +3,14 @@
  * latency.c: `kvmft latency irq|sched|io|timer|mem|net HOST GUEST`, answers about times across both
  * sides.
  */
-#include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
 #include "kvmft/results.h"
 #include "kvmft/windows.h"
-#include "merge_qemu.h"
-#include "kvmft/rate.h"
-#include "guest_syms.h"
+#include "kvmft/qemu_traces.h"
+#include "kvmft/pairing.h"
+#include "kvmft/guest_syms.h"
 #include "sink.h"
 
 #define WORST_MAX   100000u
@@ -87,7 +86,7 @@ struct latency {
 	const struct latency_opts *o;
 	struct kvmft_err *err;
 	struct pairing p, again;
-	struct merge_qemu q, q_again;
+	struct qemu_traces q, q_again;
 	struct guest_syms syms; /* for what is shown of `again` */
 	struct windows *w;
 	struct lat *lat;
@@ -201,13 +200,13 @@ static int no_result(const struct latency *m)
  * first.
  */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
-			struct merge_qemu *q, struct out_clock *clock)
+			struct qemu_traces *q, struct out_clock *clock)
 {
 	uint64_t from = 0, to = UINT64_MAX;
 	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS,
 				   .guest_alone = true, .khz = &m->o->khz,
 				   .related = m->o->qemu.n || m->o->host.n ||
-					      sink_clock_related(m->o->clock) };
+					      when_related(m->o->clock) };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
 	if (!ret && p == &m->p)
@@ -218,11 +217,12 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 		rate_like(p->host.cap, m->p.host.cap);
 	ret = ret ?: than_check(&m->o->than, p, m->err);
 	ret = ret ?: pairing_add_hosts(p, &m->o->host, m->o->vm ?: "", m->err);
-	ret = ret ?: merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
+	ret = ret ?: qemu_traces_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	if (!ret && p == &m->again)
-		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);
-	sink_free(&m->s); /* of the first time, whose clock is not asked any more */
-	ret = ret ?: sink_clock(&m->s, p, m->o->clock, clock, m->err);
+		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p,
+					    m->o->quiet ? NULL : cli_note, m->err);
+	when_free(&m->s.when); /* of the first time, whose clock is not asked any more */
+	ret = ret ?: when_clock(&m->s.when, p, m->o->clock, clock, cli_note, m->err);
 	ret = ret ?: window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (ret)
 		return ret;
@@ -275,22 +275,22 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 {
 	struct story *s = xcalloc(LAT_TABLES * m->lo.worst + 1, sizeof(*s));
 	size_t n = 0;
-	int ret = 0;
+	int ret;
 
-	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 
 		if (!lat_has_table(m->lat, (enum lat_table_id)id) || !t->nworst ||
 		    id == LAT_T_STEALER)
 			continue;
 		v->story[id] = xcalloc(t->nworst, sizeof(*v->story[id]));
-		for (size_t i = 0; i < t->nworst && !ret; i++) {
+		for (size_t i = 0; i < t->nworst; i++) {
 			const struct lat_case *c = &t->worst[i];
 
 			s[n++] = (struct story){ c->vm, c->begin, c->end, &v->story[id][i] };
 		}
 	}
-	ret = ret ?: stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
+	ret = stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
 	ret = ret ?: error_again(m);
 	free(s);
 	return ret;
@@ -309,7 +309,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
 		       strcmp(fmt->name, "openmetrics") &&
 		       (!text || m->o->all || m->o->context.set);
-	struct lat_bound *bound = sink_bounds(&m->p, m->w);
+	struct lat_bound *bound = lat_bounds(&m->p, m->w);
 	int ret = 0;
 
 	v.bound = bound;
@@ -356,7 +356,9 @@ static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *er
 
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	struct latency m = { .o = opts, .err = err };
+	struct latency m = {
+		.o = opts, .err = err, .q.note = cli_note, .q_again.note = cli_note
+	};
 	struct out_clock clock;
 	bool complete = true;
 	const char *kinds = has_kinds(opts, argv[0]) ? argv[0] : NULL;
@@ -390,7 +392,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret) {
 		ret = sink_tell(&m.p, m.w, m.o->quiet, &complete, err);
-		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
+		(void)qemu_traces_summary(&m.q, m.p.t, m.o->quiet);
 		for (unsigned int k = 0; k < LAT_KINDS; k++) {
 			const char *why = lat_left_out(m.lat, k);
 			const bool named = k == LAT_EVENT || !kinds || strcmp(kinds, "all");
@@ -408,12 +410,12 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	free(m.spikes);
 	lat_free(m.lat);
 	win_free(m.w);
-	sink_free(&m.s);
+	when_free(&m.s.when);
 	pairing_close(&m.again);
 	guest_syms_free(&m.syms);
 	pairing_close(&m.p);
-	merge_qemu_free(&m.q_again);
-	merge_qemu_free(&m.q);
+	qemu_traces_free(&m.q_again);
+	qemu_traces_free(&m.q);
 	return sink_exit(ret, complete);
 }
 

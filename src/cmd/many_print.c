@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* many_print.c: the results for many captures, and their sum. */
-#include "many.h"
+#include "many_print.h"
 
 #include <inttypes.h>
 

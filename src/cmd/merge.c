@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned timeline and its proof. */
-#include "blaming.h"
+#include "kvmft/results.h"
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "guest_syms.h"
+#include "kvmft/guest_syms.h"
 #include "kvmft/follow.h"
 #include "kvmft/windows.h"
-#include "merge_qemu.h"
-#include "kvmft/rate.h"
+#include "kvmft/qemu_traces.h"
 #include "sink.h"
 #include "kvmft/pick.h"
-#include "many.h"
+#include "many_print.h"
 #include "kvmft/output.h"
 #include "kvmft/pairing.h"
 
@@ -215,7 +214,7 @@ struct merge {
 	struct follow *f;     /* NULL: they are not */
 	struct windows *w;
 	struct sink s;
-	struct merge_qemu q;
+	struct qemu_traces q;
 	struct guest_syms syms;
 	struct pick *pick; /* NULL: everything is wanted */
 	uint64_t shown, most; /* events */
@@ -291,10 +290,10 @@ static int merge_when(struct merge *m, struct out_clock *clock)
 {
 	int ret;
 
-	sink_free(&m->s);
-	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
-	if (!ret && m->o->longer && !day_clock(m->p->host.cap, &m->s.day_pieces, &m->s.day) &&
-	    !m->o->quiet)
+	when_free(&m->s.when);
+	ret = when_clock(&m->s.when, m->p, m->o->clock, clock, cli_note, m->err);
+	if (!ret && m->o->longer &&
+	    !day_clock(m->p->host.cap, &m->s.when.day_pieces, &m->s.when.day) && !m->o->quiet)
 		cli_note("%s has no readings of the time of day (kvmft record takes them): lines "
 			 "have none",
 			 m->p->host.cap->path);
@@ -360,7 +359,7 @@ static int merge_begin(struct merge *m)
 	}
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.longer = m->o->longer;
-	m->s.out.day = m->s.day.pieces ? &m->s.day : NULL;
+	m->s.out.day = m->s.when.day.pieces ? &m->s.when.day : NULL;
 	m->s.out.goes_on = m->f;
 	return ret;
 }
@@ -399,7 +398,7 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 	m->p = pass->p;
 	ret = rate_of_pairing(m->p, &m->o->khz, m->o->quiet || !pass->first,
 			      sink_cycles(m->o->format, m->o->clock), cli_note, m->err);
-	ret = ret ?: merge_qemu_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
+	ret = ret ?: qemu_traces_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
 	if (opened) {
 		ret = ret ?: merge_ask(m, &clock);
 		ret = ret ?: tl_start(m->p->t, m->err);
@@ -558,12 +557,12 @@ static int merge_alone(struct merge *m)
 		how.clock = o->clock == OUT_CLOCK_MONO ? QTRACE_MONO : QTRACE_REALTIME;
 	ret = sink_open(&m->s, o->file.out, o->file.page.f, m->err);
 	how.f = m->s.f;
-	ret = ret ?: merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
+	ret = ret ?: qemu_traces_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
 					   &complete, m->err);
 	ret = sink_close(&m->s, false, ret, m->err);
 	ret = ret ?: outfile_commit(o->file.out, 0, NULL, m->err);
-	sink_free(&m->s);
-	merge_qemu_free(&m->q);
+	when_free(&m->s.when);
+	qemu_traces_free(&m->q);
 	return sink_exit(ret, complete);
 }
 
@@ -613,15 +612,16 @@ static int merge_prepare(struct merge *m, int argc, char **argv, const struct pa
 		ret = rate_of_pairing(m->p, &o->khz, o->quiet, sink_cycles(o->format, o->clock),
 				      cli_note, m->err);
 	ret = ret ?: pairing_add_hosts(m->p, &o->host, NULL, m->err);
-	ret = ret ?: merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
-	return ret ?: guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
+	ret = ret ?: qemu_traces_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
+	return ret ?: guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet ? NULL : cli_note,
+					    m->err);
 }
 
 static struct pairing_opts pairing_wants(const struct merge_opts *o)
 {
 	return (struct pairing_opts){
 		.guest_alone = true,
-		.related = o->qemu.n || o->host.n || sink_clock_related(o->clock),
+		.related = o->qemu.n || o->host.n || when_related(o->clock),
 		.need = is_page(o) ? PAIRING_CLOCKS
 			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
 					guest_syms_option(&o->syms)
@@ -641,7 +641,8 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 {
 	struct merge_opts o = *(const struct merge_opts *)ctx;
 	struct pairing_opts po = pairing_wants(&o);
-	struct merge m = { .o = &o, .err = err }; /* not freed: the process ends */
+	/* not freed: the process ends */
+	struct merge m = { .o = &o, .err = err, .q.note = cli_note };
 	struct out_clock clock;
 	int ret;
 	struct blame *b;
@@ -674,7 +675,7 @@ static int merge_tell(struct merge *m, bool *complete)
 	if (!o->quiet)
 		pairing_tell_assumed(m->p, cli_note);
 	*complete = pairing_summary(t, o->quiet, cli_note);
-	*complete = merge_qemu_summary(&m->q, t, o->quiet) && *complete;
+	*complete = qemu_traces_summary(&m->q, t, o->quiet) && *complete;
 	*complete = sink_whole(&m->s) && *complete;
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
@@ -695,7 +696,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct merge_opts *o = opts;
 	struct merge m = {
-		.o = o, .err = err, .most = o->count.set ? o->count.v : UINT64_MAX
+		.o = o, .err = err, .most = o->count.set ? o->count.v : UINT64_MAX,
+		.q.note = cli_note,
 	};
 	struct pairing_opts po = pairing_wants(o);
 	bool complete = true;
@@ -737,11 +739,11 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: outfile_commit(o->file.out, 0, NULL, err);
 	win_free(m.w);
 	pick_free(m.pick);
-	sink_free(&m.s);
+	when_free(&m.s.when);
 	pairing_close(&m.own);
 	guest_syms_free(&m.syms);
 	follow_free(m.f);
-	merge_qemu_free(&m.q);
+	qemu_traces_free(&m.q);
 	return sink_exit(ret, complete && !m.left_out);
 }
 
@@ -767,7 +769,7 @@ static int merge_open(void *opts, int argc, struct kvmft_err *err)
 	    strcmp(o->format, "perfetto"))
 		return ret;
 	o->host_only = (struct str_list){ .v = (const char **)o->operands.argv, .n = 1 };
-	return many_begin(&o->host_only, merge_spikes, o, &o->spikes, err);
+	return many_begin(&o->host_only, merge_spikes, o, cli_note, &o->spikes, err);
 }
 
 static int merge_release(void *opts)

@@ -6,7 +6,6 @@
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"
 #include "kvmft/qemu_switch.h"
-#include "kvmft/rate.h"
 
 /* struct pairing_clock */
 #define PAIRING_CLOCK_OPTIONS(st, m)                                           \
@@ -25,6 +24,18 @@
 		OPTION('k', "key", OPT_STR, st, m.key, "FIELD[=FIELD]",                         \
 		       "only where this field of both has the same value; of the second, after =\n" \
 		       "(default: of the same thread or, failing that, the last of the VM)")
+
+/* struct guest_syms_opts */
+#define GUEST_SYMS_OPTIONS(st, m)                                                                 \
+	OPTION(0, "guest-kallsyms", OPT_LIST, st, m.kallsyms, "[SEL=]FILE",                       \
+	       "names of a guest's functions: its /proc/kallsyms, read as root since it booted,\n" \
+	       "or a capture of it with --symbols; SEL names the VM where there are several"),    \
+		OPTION(0, "guest-vmlinux", OPT_LIST, st, m.vmlinux, "[SEL=]FILE",                 \
+		       "... or its kernel's ELF file with symbols, ..."),                         \
+		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
+		       "... which KASLR moved up by N bytes"),                              \
+		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
+		       "its /proc/modules: names the module where a function is not known")
 
 /* struct opt_u64 */
 #define RATE_OPTION(struct_, member) \

@@ -2,7 +2,7 @@
 /* qemu_sdt.c: `kvmft qemu sdt`, the markers of a program and what can be recorded of each. */
 #include "qemu.h"
 #include "kvmft/table.h"
-#include "kvmft/sdt_spec.h"
+#include "kvmft/sdt.h"
 #include "sink.h"
 
 #define MAX_LISTED 16384 /* events; QEMU has a few thousand */

@@ -3,12 +3,12 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "guest_syms.h"
+#include "kvmft/guest_syms.h"
 #include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"
-#include "kvmft/rate.h"
-#include "many.h"
+#include "kvmft/pairing.h"
+#include "many_print.h"
 #include "sink.h"
 
 struct opts {
@@ -341,7 +341,7 @@ static int report_one_capture(struct run *run)
 	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	if (!ret && run->ro.by_rip)
 		ret = guest_syms_of_operands(&run->syms, &run->o->syms, report_hostmap(run->r),
-					     run->guest, run->nguest, run->err);
+					     run->guest, run->nguest, cli_note, run->err);
 	ret = ret ?: report_walk(run->r, run->err);
 	if (ret)
 		return ret;
@@ -518,11 +518,11 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 			return 0;
 		}
 	}
-	ret = many_list(o, r->input, false, &r->inputs, err);
+	ret = captures_below(o, r->input, false, &r->inputs, err);
 	for (size_t i = 1; i < r->given.n && !ret; i++)
-		ret = many_list(o, r->given.v[i], false, &r->inputs, err);
+		ret = captures_below(o, r->given.v[i], false, &r->inputs, err);
 	for (; at < o->argc && !ret; at++)
-		ret = many_list(o, o->argv[at], false, &r->inputs, err);
+		ret = captures_below(o, o->argv[at], false, &r->inputs, err);
 	o->argc = 0;
 	if (ret)
 		return ret;
@@ -548,7 +548,7 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 		return err_usage(err, "--by stack, --format openmetrics: one capture at a time");
 	ret = parse(&run);
 	run_free(&run);
-	return ret ?: many_begin(&o->inputs, report_one, o, &o->many, err);
+	return ret ?: many_begin(&o->inputs, report_one, o, cli_note, &o->many, err);
 }
 
 static int report_release(void *opts)

@@ -5,7 +5,6 @@
 #include "kvmft/cli.h"
 #include "kvmft/results.h"
 #include "kvmft/output.h"
-#include "kvmft/guest_time.h"
 #include "kvmft/outfile.h"
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"
@@ -28,24 +27,11 @@ int sink_file_close(void *opts);
 
 struct sink {
 	struct out out;
-	struct cap_pieces pieces; /* of the host's clock that was requested */
-	struct cap_pieces *later; /* ... and of the hosts that the VM moved to */
-	struct out_clock_later *clock_later;
-	size_t nlater;
-	struct cap_pieces day_pieces; /* of day_clock(), likewise */
-	struct out_clock day;
+	struct when when;
 	FILE *f;
 	struct outfile *file; /* borrowed; NULL = to be read at once */
 };
 
-/* Whether it takes more than a capture's own clock. */
-bool sink_clock_related(int kind);
-/*
- * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
- * cycles. What it needs in addition to the captures is kept in s until sink_free().
- */
-int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
-	       struct kvmft_err *err) __must_check;
 /*
  * Whether the format can be written in that clock, and to path (NULL = standard output). A format
  * that only has ns shows cycles as such if the TSC frequency is unknown.
@@ -69,7 +55,6 @@ int sink_put_alignment(struct sink *s, const struct pairing *p,
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err) __must_check;
 /* After sink_close(): whether all events had a place in the output; if not, that is reported. */
 bool sink_whole(const struct sink *s);
-void sink_free(struct sink *s);
 /* The exit code of a command whose output ended so, or -errno: `| head` has seen enough. */
 int sink_exit(int ret, bool complete);
 
@@ -87,8 +72,6 @@ void sink_remarks_free(struct sink_remarks *r);
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the default place? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
-/* How far off the stamps of each VM's guest may be: by VM, to be freed. */
-struct lat_bound *sink_bounds(const struct pairing *p, const struct windows *w);
 /* Notes how far off a guest's clock may be; quiet: only if it is wrong. */
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);
@@ -107,33 +90,3 @@ int only_vm(const struct pairing *p, const char *sel, int64_t *vm,
 	    struct kvmft_err *err) __must_check;
 int than_check(const struct opt_u64 *given, const struct pairing *p,
 	       struct kvmft_err *err) __must_check;
-
-/* ---- --from and --to ---- */
-
-/*
- * The time of day in any row, by the host's readings; pieces: what it needs, to be freed. False: it
- * has none.
- */
-bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day);
-
-/*
- * The host TSCs at which the clock shows what the text of option `name` means, the first and the
- * last; either may be NULL. It is as in the time column: seconds with up to nine decimals or with a
- * unit (250ms), cycles for clocks that count those. A value that the clock never showed gives the
- * place where it would be. Or it is a time of day, of which rows may be in any clock: by the host's
- * realtime, and one without a fraction is that whole second. -EINVAL, -ENODATA with err set.
- */
-int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
-		uint64_t *hi, struct kvmft_err *err) __must_check;
-/* From the first of `from` to the last of `to`; NULL = no limit. */
-int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
-		 uint64_t *hi, struct kvmft_err *err) __must_check;
-/* The same for a command in which --to means something else: end is the name of that option. */
-int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
-		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err) __must_check;
-/* The same for a report of cap alone, whose times are as merge shows those of cap. */
-int window_report(const struct capture *cap, const char *from, const char *to,
-		  struct report_opts *ro, struct kvmft_err *err) __must_check;
-
-#define WINDOW_HELP_FROM "leave out what was before T: a time as the lines show it, or of the day"
-#define WINDOW_HELP_TO	 "leave out what was after T"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* trace.c: `kvmft trace`, events live, one per line, in the requested clock. */
-#include "kvmft/trace.h"
+#include "kvmft/live.h"
 #include "kvmft/kernel.h"
 #include "kvmft/output.h"
 #include "kvmft/remote.h"

@@ -7,7 +7,7 @@
 #include "kvmft/verify.h"
 #include "options.h"
 #include "cmds.h"
-#include "kvmft/rate.h"
+#include "kvmft/pairing.h"
 #include "sink.h"
 
 struct verify_opts {

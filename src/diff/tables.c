@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tables.c: reading tables of sums, and what changed from one to the other. */
-#include "kvmft/difftable.h"
+#include "kvmft/diff.h"
 
 #define MARKS " \t\r>|" /* before a line: a mail's quotes, a page's border */
 #define LOST  "lost events: "

@@ -3,7 +3,7 @@
  * comms.c: tid → name. The kernel's saved_cmdlines has few entries, so sched_switch and
  * sched_wakeup, if recorded, correct and complete it as the walk proceeds.
  */
-#include "kvmft/comms.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/events.h"
 
 struct learn {

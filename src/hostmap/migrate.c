@@ -5,7 +5,7 @@
  * With guest = own(host 2) and guest = line(host 1's scale) one follows from the other exactly. An
  * offset that KVM writes on host 2 later changes the guest's TSC by the same on either scale.
  */
-#include "kvmft/migrate.h"
+#include "kvmft/hostmap.h"
 
 #include <strings.h>
 

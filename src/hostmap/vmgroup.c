@@ -10,7 +10,7 @@
  * threads of which each runs several ids take any vCPU in turn.
  */
 #include "priv.h"
-#include "kvmft/comms.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/events.h"
 
 #define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */

@@ -10,7 +10,7 @@
 #include <linux/capability.h>
 #include <sys/stat.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 #include "kvmft/sandbox.h"
 
 typedef void (*feat_probe_fn)(const struct kfeat_env *e, struct kfeat_result *r);

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <tracefs.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 #define INST_NAMES_MAX	   1000 /* instances that one process can have at a time */
 #define INST_RMDIR_WAIT_MS 2000

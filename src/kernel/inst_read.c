@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 #define HOLDERS_MAX 5
 

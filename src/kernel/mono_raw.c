@@ -13,7 +13,7 @@
  * Guessed positions count only if clock_gettime() agrees, within the few dozen ns of a bracketed
  * reading.
  */
-#include "kvmft/mono_raw.h"
+#include "kvmft/guest_clock.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <tracefs.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 #define TRACEFS_FS_MAGIC 0x74726163 /* TRACEFS_MAGIC of linux/magic.h */
 #define TRACEFS_HOME	 "/sys/kernel/tracing"

@@ -14,7 +14,6 @@
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
-#include "kvmft/exits_live.h"
 #include "kvmft/exits_out.h"
 #include "kvmft/vm.h"
 #include "kvmft/live.h"

@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 /* ---- one table to standard output, or to a file that is replaced in one step ---- */
 

@@ -141,7 +141,7 @@ static int setup_instance(struct trace *t)
 #define COMMS_MAX   65536		   /* then all are forgotten */
 #define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is trusted this long: exec changes it */
 
-static void comms_free(struct trace_comms *c)
+static void trace_comms_free(struct trace_comms *c)
 {
 	free(c->v);
 	u64map_free(&c->by_tid);
@@ -156,7 +156,7 @@ static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
 	if (u64map_get(&c->by_tid, (uint32_t)tid, &at))
 		return &c->v[at];
 	if (c->n >= COMMS_MAX)
-		comms_free(c);
+		trace_comms_free(c);
 	m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
 	if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
 		return NULL;
@@ -501,7 +501,7 @@ int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err
 	epoch_vm_free(t.kvmclock.epochs);
 	u64map_free(&t.kvmclock.vcpu_of);
 	free(t.kvmclock.record);
-	comms_free(&t.comms);
+	trace_comms_free(&t.comms);
 	fmt_free(t.fmt);
 	vm_list_free(t.vms);
 	kevent_list_free(&t.events);

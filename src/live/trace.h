@@ -12,8 +12,7 @@
 #include "kvmft/events.h"
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
-#include "kvmft/screen.h"
-#include "kvmft/trace.h"
+#include "kvmft/util.h"
 #include "kvmft/vm.h"
 
 #define TRACE_TICK_MS 50 /* reading interval, and so the re-order window */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV. */
-#include "kvmft/difftable.h"
+#include "kvmft/diff.h"
 #include "kvmft/results.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "kvmft/clock.h"
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 #define FLUSH_AT (32u << 10)
 

@@ -5,7 +5,7 @@
  */
 #include "kvmft/output.h"
 #include "kvmft/put.h"
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 /* ---- colours of a time line, by side and by kind of event ---- */
 

@@ -4,7 +4,6 @@
 #include "kvmft/events.h"
 #include "kvmft/evidence.h"
 #include "kvmft/guest_time.h"
-#include "kvmft/rate.h"
 #include "kvmft/tsc_rate.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* rate.c: how fast the host's TSC runs, from the user or from the captures. */
-#include "kvmft/rate.h"
+#include "kvmft/pairing.h"
 #include "kvmft/tsc_rate.h"
 
 #define ULL(v) ((unsigned long long)(v))

@@ -15,7 +15,7 @@
 #include "kvmft/pairing.h"
 #include "kvmft/record.h"
 #include "kvmft/sides.h"
-#include "kvmft/subbuf.h"
+#include "kvmft/capture.h"
 
 #define STAMP_ID     2000u /* of the format below */
 #define GUEST_SUBBUF 4096u

@@ -7,7 +7,7 @@
  * through /proc/PID/root or /proc/PID/cwd, and connected to by that descriptor.
  */
 #include "monitor_internal.h"
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 #include "kvmft/qemu_switch.h"
 #include "kvmft/vm_proc.h"
 

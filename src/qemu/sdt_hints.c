@@ -4,7 +4,7 @@
  * declarations, whose arguments are its arguments, in order. A file of another build does no harm:
  * something wrongly taken for a text becomes "(fault)".
  */
-#include "kvmft/sdt_spec.h"
+#include "kvmft/sdt.h"
 #include "kvmft/qemu_events.h"
 #include "kvmft/sandbox.h"
 

@@ -9,7 +9,7 @@
 #include <fcntl.h>
 
 #include "kvmft/btf.h"
-#include "kvmft/sdt_spec.h"
+#include "kvmft/sdt.h"
 
 /*
  * -e net-id, what tells one packet from another: the first words of its IP header.

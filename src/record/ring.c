@@ -7,8 +7,8 @@
 
 #include <fcntl.h>
 
-#include "kvmft/ktext.h"
-#include "kvmft/mono_raw.h"
+#include "kvmft/util.h"
+#include "kvmft/guest_clock.h"
 #include "kvmft/ring.h"
 
 /*

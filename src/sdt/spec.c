@@ -5,7 +5,7 @@
  * A path may contain colons: of the prefixes of the text that end before a colon, the first that is
  * a regular file is the path.
  */
-#include "kvmft/sdt_spec.h"
+#include "kvmft/sdt.h"
 
 #include <sys/stat.h>
 

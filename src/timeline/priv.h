@@ -4,7 +4,7 @@
 
 #include "kvmft/timeline.h"
 
-#include "kvmft/comms.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/guest_time.h"
 #include "qemu_source.h"
 

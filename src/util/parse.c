@@ -6,7 +6,7 @@
  * wanted. Text that is not a number is -EINVAL even if it is also too long, and the result is only
  * changed on success. All arithmetic is in integers.
  */
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 struct unit {
 	const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* screen.c: text for a terminal. */
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 #include <ctype.h>
 #include <sys/ioctl.h>

@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 /* About 2 KiB per CPU, and 8192 CPUs at most. */
 #define MAX_CPUINFO (32u * 1024 * 1024)

@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 
 /* Tgid is the fourth line of status, start time the 22nd of stat's numbers: both within this. */

@@ -5,7 +5,7 @@
  * whose headers get the right sum.
  */
 #include "fuzz_walk.h"
-#include "kvmft/session.h"
+#include "kvmft/capture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

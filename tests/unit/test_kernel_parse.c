@@ -4,7 +4,7 @@
  * log, good and broken.
  */
 #include "kernel_fixture.h"
-#include "kvmft/ktext.h"
+#include "kvmft/util.h"
 
 static void test_clock_text(void **state __unused_arg)
 {

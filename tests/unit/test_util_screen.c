@@ -2,7 +2,7 @@
 /*
  * Lines that are cut to a terminal's width, whole and byte by byte; colours.
  */
-#include "kvmft/screen.h"
+#include "kvmft/util.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* blaming.c: the two walks of blame, over a pairing. */
-#include "blaming.h"
 #include "kvmft/results.h"
-#include "sink.h"
 
 /*
  * What both sides did at some moments.
@@ -95,7 +93,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	return ret ?: out_item(&t->out, i);
 }
 
-static int blaming_walk(struct stories *s)
+static int stories_walk(struct stories *s)
 {
 	const struct tl_item *i;
 	int ret = 0;
@@ -145,14 +143,13 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 		.n = n, .line = t, .clock = clock, .color = color,
 		.ring = xcalloc(context ?: 1, sizeof(*s.ring)), .context = context,
 	};
-	int ret = 0;
+	int ret;
 
-	for (size_t i = 0; i < n && !ret; i++)
+	for (size_t i = 0; i < n; i++)
 		s.t[i].c = &v[i];
-	if (!ret)
-		qsort(s.t, n, sizeof(*s.t), by_begin);
-	ret = ret ?: blaming_walk(&s);
-	for (size_t i = 0; s.t && i < n; i++)
+	qsort(s.t, n, sizeof(*s.t), by_begin);
+	ret = stories_walk(&s);
+	for (size_t i = 0; i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);
 
@@ -205,6 +202,36 @@ int blaming_again(const struct blaming *m, uint64_t from, uint64_t to)
 	return tl_start(m->p->t, m->err);
 }
 
+/* In ns, or in cycles if the TSC frequency is unknown. */
+static uint64_t host_span(const struct pairing *p, uint64_t cycles)
+{
+	uint64_t khz = p->host.cap->tsc_khz;
+
+	return khz ? tsc_cycles_to_ns(cycles, khz) : cycles;
+}
+
+struct lat_bound *lat_bounds(const struct pairing *p, const struct windows *w)
+{
+	struct lat_bound *b = xcalloc(p->map->nvm + 1, sizeof(*b));
+
+	for (size_t i = 0; i < p->nguest; i++) {
+		size_t vm = p->guest[i].vm, of = p->map->vm[vm].of;
+		struct win_stats s;
+
+		win_total(w, (int64_t)vm, &s);
+		b[vm].guest = true;
+		b[vm].uncertain = host_span(p, p->map->vm[vm].uncertain);
+		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
+		b[vm].known =
+			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
+		if (!b[vm].known)
+			continue;
+		b[vm].early = host_span(p, (uint64_t)s.early);
+		b[vm].late = host_span(p, (uint64_t)s.late);
+	}
+	return b;
+}
+
 static uint64_t off_of(const struct pairing *p, const struct lat_bound *bound, size_t vm)
 {
 	const struct lat_bound *o = &bound[p->map->vm[vm].of];
@@ -230,7 +257,7 @@ static uint64_t *offs_of(const struct pairing *p, const struct lat_bound *bound)
 void blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s,
 		   size_t n)
 {
-	_cleanup_free_ struct lat_bound *bound = sink_bounds(p, w);
+	_cleanup_free_ struct lat_bound *bound = lat_bounds(p, w);
 	_cleanup_free_ uint64_t *off = offs_of(p, bound);
 
 	for (size_t i = 0; i < n; i++)
@@ -247,7 +274,7 @@ int blaming_explain(struct blaming *m)
 	int ret = 0;
 
 	if (m->w) {
-		m->bound = sink_bounds(m->p, m->w);
+		m->bound = lat_bounds(m->p, m->w);
 		off = offs_of(m->p, m->bound);
 	}
 	if (blame_window(m->b, &from, &to)) {

@@ -4,24 +4,12 @@
  */
 #pragma once
 
-#include "kvmft/cli.h"
-#include "kvmft/hostmap.h"
 #include "kvmft/ksyms.h"
+#include "kvmft/pairing.h"
 
 struct guest_syms_opts {
 	struct str_list kallsyms, vmlinux, kaslr, modules;
 };
-
-#define GUEST_SYMS_OPTIONS(st, m)                                                                 \
-	OPTION(0, "guest-kallsyms", OPT_LIST, st, m.kallsyms, "[SEL=]FILE",                       \
-	       "names of a guest's functions: its /proc/kallsyms, read as root since it booted,\n" \
-	       "or a capture of it with --symbols; SEL names the VM where there are several"),    \
-		OPTION(0, "guest-vmlinux", OPT_LIST, st, m.vmlinux, "[SEL=]FILE",                 \
-		       "... or its kernel's ELF file with symbols, ..."),                         \
-		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
-		       "... which KASLR moved up by N bytes"),                              \
-		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
-		       "its /proc/modules: names the module where a function is not known")
 
 /* A guest's capture, and its VM. */
 struct guest_syms_of {
@@ -42,14 +30,14 @@ struct guest_syms {
 const char *guest_syms_option(const struct guest_syms_opts *o);
 /*
  * Sets hostmap_vm.syms of the VMs with symbols, for captures that were paired; they live as long
- * as g. What the user gives takes precedence over captures. VMs with guests of their own are noted.
+ * as g. What the user gives takes precedence over captures. VMs with guests of their own are
+ * noted, unless note is NULL.
  */
-struct pairing;
 int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
-			  bool quiet, struct kvmft_err *err) __must_check;
+			  note_fn *note, struct kvmft_err *err) __must_check;
 /* The same of a host's capture without guests, and operands GUEST[=SEL]. */
 int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
-			   struct hostmap *m, char **operand, size_t n,
+			   struct hostmap *m, char **operand, size_t n, note_fn *note,
 			   struct kvmft_err *err) __must_check;
 /*
  * Damage of the guests' captures that was found since they were opened, or since the last call;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* window.c: --from, --to, --at: from a time as rows show it, or of the day, to the host's TSC. */
+/* when.c: in which clock a timeline is shown, and which of its times --from and --to mean. */
+#include "kvmft/results.h"
+
 #include <ctype.h>
-#include "sink.h"
+
+/* ---- from a time as rows show it, or of the day, to host TSC ---- */
 
 #define NSEC 1000000000ull
 
@@ -232,4 +235,165 @@ int window_report(const struct capture *cap, const char *from, const char *to,
 	if (!ret && from && to && ro->to < ro->from)
 		return err_usage(err, "option --to: %s is before --from %s", to, from);
 	return ret;
+}
+
+/* ---- the clock of the rows ---- */
+
+/* mono_raw, mono, boot, realtime: by the host capture's own readings. */
+static int clock_readings(struct cap_pieces *pieces, const struct capture *host,
+			  const struct out_clock *c, note_fn *note, struct kvmft_err *err)
+{
+	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW));
+
+	if (!ret && pieces->pieces.stepped)
+		note("%s: %s was set, or stood still, during the recording: between its "
+		     "readings before and after that no time is known, but --clock %s is",
+		     host->path, out_clock_names[c->kind],
+		     c->kind == OUT_CLOCK_REALTIME ? "mono" : "mono_raw");
+	if (ret == -ENODATA)
+		return err_lack(
+			err, ENODATA,
+			"%s has no readings of %s against the TSC (kvmft record takes them): use "
+			"another --clock",
+			host->path, out_clock_names[c->kind]);
+	if (ret == -ENOTSUP)
+		return err_lack(
+			err, ENODATA,
+			"--clock %s needs the frequency of the TSC, and %s does not say it: give "
+			"it with --tsc-khz",
+			out_clock_names[c->kind], host->path);
+	return err_why(err, ret, "%s: its readings of %s cannot be used", host->path,
+		       out_clock_names[c->kind]);
+}
+
+static int sampled_clock(struct when *s, const struct pairing *p, struct out_clock *c,
+			 note_fn *note, struct kvmft_err *err)
+{
+	int ret = clock_readings(&s->pieces, p->host.cap, c, note, err);
+
+	c->pieces = &s->pieces.pieces;
+	s->later = xcalloc(p->nlater + 1, sizeof(*s->later));
+	s->clock_later = xcalloc(p->nlater + 1, sizeof(*s->clock_later));
+	for (; s->nlater < p->nlater && !ret; s->nlater++) {
+		const struct pairing_host *h = &p->later[s->nlater];
+
+		ret = clock_readings(&s->later[s->nlater], h->c.cap, c, note, err);
+		s->clock_later[s->nlater] = (struct out_clock_later){
+			.link = h->link,
+			.pieces = &s->later[s->nlater].pieces,
+		};
+	}
+	c->later = s->clock_later;
+	c->nlater = s->nlater;
+	return ret;
+}
+
+/* Two hosts share the guest's clocks, which link them, and the time of day. */
+static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct kvmft_err *err)
+{
+	if (!p->nlater || kind == OUT_CLOCK_NS || kind == OUT_CLOCK_GUEST_TSC ||
+	    kind == OUT_CLOCK_KVMCLOCK || kind == OUT_CLOCK_REALTIME)
+		return 0;
+	return err_usage(err,
+			 "--clock %s: the %s of two hosts are unrelated: use guest-tsc, "
+			 "kvmclock, ns or realtime",
+			 out_clock_names[kind], kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
+}
+
+/* A capture alone has one clock: its own, in ns if possible. */
+static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
+		     struct kvmft_err *err)
+{
+	bool tsc = cap_in_tsc(cap) && !cap->unit_ns;
+	bool count = !tsc && cap->clock &&
+		     !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
+
+	if (tsc && kind >= OUT_CLOCK_MONO_RAW)
+		return 0;
+	if (kind >= 0 && (kind != OUT_CLOCK_NS || count) && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
+		return err_usage(err,
+				 "--clock %s: %s alone has no such time, its trace clock is %s",
+				 out_clock_names[kind], cap->path, cap->clock ?: "unknown");
+	if (!tsc) { /* ns already: as if from a TSC that counts them */
+		c->khz = count ? 0 : 1000000;
+		c->base = 0;
+	}
+	if (kind == OUT_CLOCK_GUEST_TSC || count) /* stamps as they are */
+		c->kind = OUT_CLOCK_HOST_TSC;
+	return 0;
+}
+
+/* Whether the VM's kvmclock is known: otherwise there would be no time in any row. */
+static bool has_kvmclock(const struct out_clock *c)
+{
+	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
+
+	for (size_t i = 0; vm && i < vm->n; i++)
+		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
+			if (vm->vcpus[i]->v[k].has_pv)
+				return true;
+	return false;
+}
+
+bool when_related(int kind)
+{
+	return kind >= 0 && kind != OUT_CLOCK_NS;
+}
+
+int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
+	       note_fn *note, struct kvmft_err *err)
+{
+	const struct capture *host = p->host.cap;
+
+	memset(c, 0, sizeof(*c));
+	c->kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind;
+	c->map = p->map;
+	c->vm = p->nguest ? p->guest[0].vm : 0;
+	c->khz = host->tsc_khz;
+	c->base = p->begin;
+	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
+		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
+					   .shift = (uint8_t)host->tsc2nsec_shift };
+	if (host->line.known && !c->base && !p->alone) /* perf's own clock, as perf prints it */
+		c->line = host->line.line;
+	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */
+		c->line.mult = 0;
+	if (p->alone) {
+		int ret = own_clock(host, kind, c, err);
+
+		if (ret)
+			return ret;
+	}
+	if (c->kind == OUT_CLOCK_NS && !c->khz) {
+		if (kind >= 0)
+			return err_lack(
+				err, ENODATA,
+				"--clock ns: the TSC frequency of %s is not known: give it with "
+				"--tsc-khz, or use --clock host-tsc",
+				host->path);
+		c->kind = OUT_CLOCK_HOST_TSC;
+		c->no_rate = true;
+	}
+	if (check_hosts(p, c->kind, err))
+		return -EINVAL;
+	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
+		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
+	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
+		return err_lack(
+			err, ENODATA,
+			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
+			"the host while the guest boots; a guest without kvm-clock has none",
+			c->map->vm[c->vm].label);
+	return c->kind >= OUT_CLOCK_MONO_RAW ? sampled_clock(s, p, c, note, err) : 0;
+}
+
+void when_free(struct when *s)
+{
+	cap_pieces_free(&s->pieces);
+	cap_pieces_free(&s->day_pieces);
+	for (size_t i = 0; i < s->nlater; i++)
+		cap_pieces_free(&s->later[i]);
+	free(s->later);
+	free(s->clock_later);
+	*s = (struct when){ 0 };
 }

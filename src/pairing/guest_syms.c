@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* guest_syms.c: which guest the symbols of each option and capture belong to. */
-#include "guest_syms.h"
+#include "kvmft/guest_syms.h"
 #include "kvmft/guest_rip.h"
-#include "kvmft/pairing.h"
 
 #include <strings.h>
 #include <sys/stat.h>
@@ -242,7 +241,7 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 }
 
 int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
-			  bool quiet, struct kvmft_err *err)
+			  note_fn *note, struct kvmft_err *err)
 {
 	g->of = xcalloc(p->nguest + 1, sizeof(*g->of));
 	for (; g->nof < p->nguest; g->nof++) {
@@ -250,12 +249,12 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 
 		g->of[g->nof] = (struct guest_syms_of){ p->guest[g->nof].vm, c, c->ndamage };
 	}
-	return guest_syms_load(g, o, p->map, g->of, g->nof, quiet ? NULL : cli_note, err);
+	return guest_syms_load(g, o, p->map, g->of, g->nof, note, err);
 }
 
 /* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
 static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
-		     struct kvmft_err *err)
+		     note_fn *note, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
 	size_t n = 0, others = 0;
@@ -278,7 +277,7 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 		n++;
 	}
 	if (n == 1) {
-		cli_note("%s: its functions are taken for those of %s, %s", c->path,
+		note("%s: its functions are taken for those of %s, %s", c->path,
 			 m->vm[vm].label, others ? "whose UUID is not known" : "the only VM there");
 		return vm;
 	}
@@ -292,7 +291,7 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 }
 
 static int open_operand(struct hostmap *m, const char *operand, struct guest_syms_of *of,
-			struct kvmft_err *err)
+			note_fn *note, struct kvmft_err *err)
 {
 	_cleanup_free_ char *path = NULL;
 	struct capture *cap;
@@ -306,13 +305,14 @@ static int open_operand(struct hostmap *m, const char *operand, struct guest_sym
 		return ret;
 	of->cap = cap;
 	of->damage = cap->ndamage;
-	vm = whose(m, cap, sel, err);
+	vm = whose(m, cap, sel, note, err);
 	of->vm = (size_t)vm;
 	return vm < 0 ? (int)vm : 0;
 }
 
 int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
-			   struct hostmap *m, char **operand, size_t n, struct kvmft_err *err)
+			   struct hostmap *m, char **operand, size_t n, note_fn *note,
+			   struct kvmft_err *err)
 {
 	int ret = 0;
 
@@ -320,8 +320,8 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 	g->nof = n;
 	g->owned = true;
 	for (size_t i = 0; i < n && !ret; i++)
-		ret = open_operand(m, operand[i], &g->of[i], err);
-	return ret ?: guest_syms_load(g, o, m, g->of, n, cli_note, err);
+		ret = open_operand(m, operand[i], &g->of[i], note, err);
+	return ret ?: guest_syms_load(g, o, m, g->of, n, note, err);
 }
 
 bool guest_syms_whole(struct guest_syms *g, note_fn *note)
