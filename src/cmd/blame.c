@@ -239,6 +239,7 @@ static const char *blame_tell_lacks(const struct blame_cmd *m, const char **kind
 {
 	const char *first = NULL;
 
+	*kind = "";
 	for (unsigned int k = 0; k < BLAME_MARKER; k++) {
 		const char *why = blame_lacks(m->b.b, (enum blame_what)k);
 
