@@ -240,7 +240,7 @@ static bool line_day(struct trace *t, uint64_t ts, char *text, size_t size)
 
 static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 {
-	char text[48] = "?", day[48];
+	char text[48] = "?";
 	bool known = true;
 	uint64_t v = i->ts;
 
@@ -259,15 +259,6 @@ static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 			 v % 1000000000u);
 	t->time_width = MAX(t->time_width, (int)strlen(text));
 	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
-	if (t->c->longer) {
-		char context[FMT_CONTEXT + 1] = "";
-
-		if (i->kind == R_EVENT)
-			fmt_context(t->fmt, &i->rec, context);
-		sbuf_addf(&t->line, "%-*s ", FMT_CONTEXT, context);
-		if (t->time == TRACE_SINCE_START && line_day(t, i->ts, day, sizeof(day)))
-			sbuf_addf(&t->line, "%s  ", day);
-	}
 }
 
 /* Appends the line of an item to t->line; false if it is not to be shown. */
@@ -275,7 +266,7 @@ static bool line_add(struct trace *t, const struct live_item *i)
 {
 	const struct fmt_event *ev = NULL;
 	size_t from = t->line.len, what;
-	char task[64] = "-";
+	char task[64] = "-", day[48], context[FMT_CONTEXT + 1] = "";
 	int32_t tid = -1;
 	uint32_t last;
 
@@ -289,7 +280,13 @@ static bool line_add(struct trace *t, const struct live_item *i)
 	/* What precedes the time. Wider ones are not waited for: a column grows when it must. */
 	last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;
 	t->task_width = MAX(t->task_width, (int)strlen(task));
+	if (t->c->longer && t->time == TRACE_SINCE_START)
+		sbuf_addf(&t->line, "%s ", line_day(t, i->ts, day, sizeof(day)) ? day : "?");
 	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), i->cpu);
+	if (t->c->longer && i->kind == R_EVENT)
+		fmt_context(t->fmt, &i->rec, context);
+	if (t->c->longer)
+		sbuf_addf(&t->line, "%-*s ", FMT_CONTEXT, context);
 	line_time(t, i, tid);
 	what = t->line.len;
 	if (i->kind == R_DAMAGE) {

@@ -99,7 +99,7 @@ _Static_assert(COLUMNS <= ARRAY_SIZE(((struct out *)NULL)->kept), "struct out");
 struct early {
 	struct {
 		uint8_t len;
-		char text[MAX_LABEL + PUT_SLACK];
+		char text[DATE_WIDTH + 1 + MAX_LABEL + PUT_SLACK];
 	} column[COLUMNS];
 	char mark;     /* of the time: text_mark() */
 	size_t side;   /* index of its source */
@@ -125,13 +125,25 @@ struct heads {
 	struct early *early;	/* the first lines; NULL: they are written */
 	size_t nearly;
 	bool plain; /* nothing is added to what a print format gives */
+	const struct out *longer; /* of --long: before the label a date, behind the CPU flags */
 };
 
 /* ---- what stands in the columns ---- */
 
-static char *text_label(const struct heads *all, const struct tl_item *i, char *p)
+static char *text_date(struct heads *all, uint64_t ns, char *p);
+
+static char *text_label(struct heads *all, const struct tl_item *i, char *p)
 {
 	size_t n = strnlen(i->src->label, MAX_LABEL);
+	uint64_t day;
+
+	if (all->longer && all->longer->day) {
+		memset(p, ' ', DATE_WIDTH + 1);
+		if (out_clock_value(all->longer->day, i->host, -1, &day))
+			text_date(all, day, p);
+		p[DATE_WIDTH] = ' ';
+		p += DATE_WIDTH + 1;
+	}
 
 	if (n <= all->label_cut)
 		return put_mem(p, i->src->label, n);
@@ -165,6 +177,11 @@ static char *text_cpu(const struct heads *all, const struct tl_item *i, char *p)
 		p = put_dec_fixed(p, i->cpu, MAX(put_dec_len(i->cpu), all->cpu_digits));
 	}
 	*p++ = ']';
+	if (all->longer && i->kind == TL_EVENT && !i->src->qemu) {
+		*p++ = ' ';
+		fmt_context(tl_fmt(i), i->rec, p);
+		p += FMT_CONTEXT;
+	}
 	return p;
 }
 
@@ -439,22 +456,6 @@ static void early_end(struct out *o, bool more)
 
 /* ---- lines ---- */
 
-/* The context of an event, and the time of day. */
-static char *text_longer(struct out *o, const struct tl_item *i, char *p)
-{
-	bool own = i->kind == TL_EVENT && !i->src->qemu;
-	size_t len = FMT_CONTEXT + 1 + (o->day ? DATE_WIDTH + 2 : 1);
-	uint64_t v;
-
-	memset(p, ' ', len);
-	if (own)
-		fmt_context(tl_fmt(i), i->rec, p);
-	p[FMT_CONTEXT] = ' ';
-	if (o->day && out_clock_value(o->day, i->host, -1, &v))
-		text_date(o->priv, v, p + FMT_CONTEXT + 1);
-	return p + len;
-}
-
 /* Everything before the event. */
 static __attribute__((noinline)) void text_head(struct out *o, const struct tl_item *i)
 {
@@ -464,6 +465,7 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	const char *title = i->ev ? fmt_title(i->ev, &len) : "";
 	char *p;
 
+	all->longer = o->longer ? o : NULL;
 	if (all->early && (all->nearly == EARLY_LINES || b->len >= EARLY_BYTES))
 		early_end(o, true);
 	if (!sbuf_room(b, HEAD_ROOM + len))
@@ -472,14 +474,12 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	if (all->early) {
 		early_head(o, i);
 	} else {
-		p = i->kind == TL_EVENT && !i->src->qemu ? text_who_kept(all, i, p) :
-							   text_who(all, i, p);
+		p = i->kind == TL_EVENT && !i->src->qemu && !o->longer ?
+			    text_who_kept(all, i, p) : text_who(all, i, p);
 		p = text_time(o, i, p);
 		*p++ = text_mark(i);
 		*p++ = ' ';
 	}
-	if (o->longer)
-		p = text_longer(o, i, p);
 	if (len)
 		p = put_padded(p, title, len);
 	b->len = (size_t)(p - b->s);

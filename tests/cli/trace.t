@@ -145,7 +145,7 @@ vm_end
 vm_start --ms 200
 live -e kvm:kvm_pio --long -N 3
 status_is 0 "--long"
-shown=$(sed -nE '1s/.*\] +[0-9]+\.[0-9]{9}  [.bdD][.npN][.hsHzZ][.1-9a-f] ([0-9]{4}-[0-9-]+ [0-9:]+)\.[0-9]{9}  kvm:kvm_pio.*/\1/p' "$out")
+shown=$(sed -nE '1s/^([0-9]{4}-[0-9-]+ [0-9:]+)\.[0-9]{9} .*\] [.bdD][.npN][.hsHzZ][.1-9a-f] +[0-9]+\.[0-9]{9}  kvm:kvm_pio.*/\1/p' "$out")
 late=$(($(date -d "$shown" +%s) - before))
 ok "... is the context, and the time of the day ($shown)" test "$late" -ge 0 -a "$late" -le 60
 vm_end

@@ -162,10 +162,17 @@ is "$(cat "$out")" "$(cat all)" "blame --at a whole second: all that was late in
 run "$kvmft" blame -q --at 13:48:35.000017 dated guest
 is "$(sed -n 's/^1\. .* at //p' "$out")" 0.000017000 "... a fraction: what is nearest"
 run "$kvmft" merge -q --long --side guest dated guest
-is "$(awk '{ print $5, $6, $7 }' "$out" | sed -n '1p;$p')" ".... 2026-11-27 13:48:35.000001098
-.... 2026-11-27 13:48:35.000017498" "merge --long: context and time of day"
+is "$(awk '{ print $1, $2, $3, $6 }' "$out" | sed -n '1p;$p')" "2026-11-27 13:48:35.000001098 one ....
+2026-11-27 13:48:35.000017498 one ...." "merge --long: time of day and context"
+run "$kvmft" merge -q --long dated guest
+cp "$out" long.txt
+run "$kvmft" merge -q long.txt
+cp "$out" part
+"$kvmft" merge -q dated guest >short.txt
+run "$kvmft" merge -q short.txt
+is "$(cat part)" "$(cat "$out")" "... which is read as text, too"
 run "$kvmft" merge -q --long --side guest host guest
-is "$(awk '{ print $5, $6 }' "$out" | head -n 1)" ".... sched:sched_switch:" "... without readings of it: context alone"
+is "$(awk '{ print $1, $4 }' "$out" | head -n 1)" "one ...." "... without readings of it: context alone"
 run "$kvmft" merge -q --long --format json dated guest
 out_has '"context":"\.\.\.\.","realtime":1795787315000000998,' "... in JSON"
 run "$kvmft" merge -q --long --format html dated guest
