@@ -301,6 +301,12 @@ void capture_left_out(struct capture *c, struct cap_stream *s);
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why);
 
 /*
+ * Events of a trace that is text keep it as the field "text": whether sub-buffers that are read from
+ * now on may have it empty, which is faster where nobody asks.
+ */
+void capture_skip_text(const struct capture *c, bool skip);
+
+/*
  * Lines of the kernel's kallsyms, unchecked bytes and a NUL, which belong to c; a trace.dat's are
  * read when they are first requested. NULL: it has none, or they cannot be read.
  */
@@ -563,6 +569,7 @@ struct subbuf_writer {
 	void *arg;
 	uint8_t *buf;
 	uint32_t pos;	/* bytes of data in buf */
+	uint32_t later; /* ... that the events in it will need on top of that */
 	uint64_t begin, ts; /* of the first and the last event */
 	bool open;	/* buf was begun */
 	bool lost;	/* events were lost before it */
@@ -580,6 +587,11 @@ int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
  */
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
 	__must_check;
+/* The same, with room for the event to grow to `later` bytes of data: len, or 8 more at least. */
+int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
+		      uint32_t later) __must_check;
+/* An event with its header into a sub-buffer: how many bytes. delta has 27 bits. */
+uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len);
 /* Events were lost before the next one: count, 0 = number unknown. Counts add up. */
 int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
 /* Hands out what there is. A loss that no event follows makes an empty sub-buffer. */

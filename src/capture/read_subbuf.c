@@ -29,6 +29,11 @@ static const struct cap_extent *extent_of(const struct capture *c, const struct 
 	return &s->ext[lo];
 }
 
+void capture_skip_text(const struct capture *c, bool skip)
+{
+	cap_priv(c)->skip_text = skip;
+}
+
 static int read_exact(int fd, void *buf, size_t len, uint64_t off)
 {
 	ssize_t n = full_pread(fd, buf, len, off);

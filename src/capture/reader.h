@@ -85,6 +85,7 @@ struct cap_priv {
 	const struct cap_packing *packing; /* of a trace.dat v7; NULL: not compressed */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 	struct cap_maker maker;
+	bool skip_text; /* capture_skip_text() */
 	/* kallsyms, megabytes that few ask for: read when they do. load NULL: none, or read. */
 	struct cap_later {
 		void (*load)(struct capture *c, const struct cap_later *at);

@@ -66,7 +66,7 @@ int subbuf_write_end(struct subbuf_writer *w)
 	memset(w->buf, 0, w->g.header);
 	memcpy(w->buf, &w->ts, sizeof(w->ts));
 	put_long(w->buf + 8, &w->g, word);
-	w->pos = 0;
+	w->pos = w->later = 0;
 	w->open = w->lost = w->uncounted = false;
 	w->lost_count = 0;
 	w->emitted++;
@@ -92,38 +92,46 @@ static uint32_t event_size(uint32_t len)
 	return len && len % 4 == 0 && len <= MAX_SHORT ? 4 + len : 8 + ((len + 3) & ~3u);
 }
 
-static void put_word(struct subbuf_writer *w, uint32_t v)
+static uint32_t put_head(uint8_t *to, uint32_t type, uint64_t delta)
 {
-	memcpy(w->buf + w->g.header + w->pos, &v, sizeof(v));
-	w->pos += 4;
+	const uint32_t head = (uint32_t)delta << (32 - DELTA_BITS) | type;
+
+	memcpy(to, &head, sizeof(head));
+	return sizeof(head);
 }
 
-static void put_head(struct subbuf_writer *w, uint32_t type, uint64_t delta)
+uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len)
 {
-	uint32_t d = (uint32_t)(delta & ((1u << DELTA_BITS) - 1));
+	const uint32_t padded = (len + 3) & ~3u, with_length = len + 4;
+	uint32_t at = 4;
 
-	put_word(w, d << 5 | type);
+	if (event_size(len) == 4 + len) {
+		put_head(to, len / 4, delta);
+	} else {
+		put_head(to, 0, delta);
+		memcpy(to + at, &with_length, sizeof(with_length));
+		at += 4;
+	}
+	if (len)
+		memset(to + at + padded - 4, 0, 4);
+	memcpy(to + at, data, len);
+	return at + padded;
 }
 
 static void subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
 			     uint32_t len)
 {
-	uint32_t padded = (len + 3) & ~3u;
-	bool with_length = event_size(len) != 4 + len;
-	uint8_t *to;
+	uint8_t *to = w->buf + w->g.header + w->pos;
+	const uint32_t more = (uint32_t)(delta >> DELTA_BITS);
+	uint32_t at = 0;
 
-	if (delta >> DELTA_BITS) {
-		put_head(w, TYPE_EXTEND, delta);
-		put_word(w, (uint32_t)(delta >> DELTA_BITS));
+	if (more) {
+		at = put_head(to, TYPE_EXTEND, delta);
+		memcpy(to + at, &more, sizeof(more));
+		at += sizeof(more);
 		delta = 0;
 	}
-	put_head(w, with_length ? 0 : len / 4, delta);
-	if (with_length)
-		put_word(w, len + 4);
-	to = w->buf + w->g.header + w->pos;
-	memcpy(to, data, len);
-	memset(to + len, 0, padded - len);
-	w->pos += padded;
+	w->pos += at + subbuf_put(to + at, (uint32_t)delta, data, len);
 }
 
 static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len)
@@ -132,26 +140,34 @@ static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len
 
 	if (ts < w->ts || delta >> EXTEND_BITS)
 		return false;
-	return (uint64_t)event_size(len) + (delta >> DELTA_BITS ? 8 : 0) <= room(w) - w->pos;
+	return (uint64_t)event_size(len) + (delta >> DELTA_BITS ? 8 : 0) <=
+	       room(w) - w->pos - w->later;
 }
 
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
 {
+	return subbuf_write_part(w, ts, data, len, len);
+}
+
+int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
+		      uint32_t later)
+{
 	int ret = 0;
 
-	if (len > CAPTURE_MAX_SUBBUF)
+	if (later > CAPTURE_MAX_SUBBUF)
 		return -EMSGSIZE;
-	if (w->open && !record_fits(w, ts, len))
+	if (w->open && !record_fits(w, ts, later))
 		ret = subbuf_write_end(w);
 	if (ret)
 		return ret;
 	if (!w->open) {
-		if (event_size(len) > room(w))
+		if (event_size(later) > room(w))
 			return -EMSGSIZE;
 		w->open = true;
 		w->begin = w->ts = ts;
 	}
 	subbuf_put_event(w, ts - w->ts, data, len);
+	w->later += event_size(later) - event_size(len);
 	w->ts = ts;
 	return 0;
 }

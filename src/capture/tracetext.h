@@ -4,6 +4,8 @@
 
 #include "reader.h"
 
+#define TT_SLACK 16
+
 /* ---- tracetext_line.c: one line ---- */
 
 /* A piece of the line. */
@@ -30,21 +32,23 @@ struct tt_line {
 	uint64_t count;
 };
 
-#define TT_WHO 16
+/* From elsewhere, or compilers would clear each one by an instruction that is slow to begin. */
+extern const struct tt_line tt_no_line;
 
-/* What is before a CPU, and what it says. */
-struct tt_who {
-	char text[64];
-	size_t n;
+/* The head of a line of late, up to its CPU, and what it says; 0 at first. */
+#define TT_HEADS 64
+struct tt_head {
+	char text[80];
+	size_t n, open, side, comm; /* bytes of it; where its bracket and its words are */
 	bool kvmft;
 	struct tt_line l;
 };
 
 /*
- * Whether the line s is an event or a loss; *begun: it may be the first half of an event. who:
- * TT_WHO of them, 0 at first.
+ * Whether the line from s to end, with TT_SLACK bytes behind it, is an event or a loss; *begun: it
+ * may be the first half of an event.
  */
-bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun);
+bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_line *l, bool *begun);
 
 static inline bool tt_word_is(struct tt_word w, const char *s)
 {
@@ -61,7 +65,40 @@ static inline bool tt_in_word(char c)
 
 static inline bool tt_is_digit(char c)
 {
-	return tt_class[(uint8_t)c] == 1;
+	return (uint8_t)(c - '0') < 10;
+}
+
+/* Whether *p begins with a decimal number that has 64 bits; *p is moved behind it. */
+static inline bool tt_digits(const char **p, uint64_t *v)
+{
+	const char *q = *p;
+	uint64_t w = load_u64(q), n = 0;
+
+	/* Eight at once, of which pairs are joined three times. */
+	if (!(((w & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) |
+	      (((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030))) {
+		w = (w & 0x0f0f0f0f0f0f0f0f) * 2561 >> 8;
+		w = (w & 0x00ff00ff00ff00ff) * 6553601 >> 16;
+		n = (w & 0x0000ffff0000ffff) * 42949672960001 >> 32;
+		q += 8;
+	}
+	for (; tt_is_digit(*q); q++)
+		n = n * 10 + (uint64_t)(*q - '0');
+	*v = n;
+	if (q - *p > 19)
+		return take_u64(p, UINT64_MAX, v);
+	n = q != *p;
+	*p = q;
+	return n;
+}
+
+/* Whether n bytes are the same; both have 8 bytes more. */
+static inline bool tt_same(const char *a, const char *b, size_t n)
+{
+	for (; n > 8; n -= 8, a += 8, b += 8)
+		if (load_u64(a) != load_u64(b))
+			return false;
+	return !n || !((load_u64(a) ^ load_u64(b)) << (64 - 8 * n));
 }
 
 /* ---- tracetext_fields.c: from the text of an event to its fields ---- */
@@ -100,10 +137,14 @@ struct tt_shape {
 	char wanted[TT_NUMBERS];    /* 'x', 'u': a number is read as a field of that type is */
 	uint32_t numbers;	    /* and 1 */
 	char skeleton[512];
+	/* Where all that changes is plain numbers: the last record, and where these are. */
+	bool quick;
+	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
+	uint32_t bits; /* of the fields that the last one had */
+	uint64_t known, isa;
 };
 
 /* The shapes of late, and the text that is read; TT_SLACK bytes behind it can be read, too. */
-#define TT_SLACK 16
 struct tt_shapes {
 	struct tt_shape *slot;
 	uint16_t *guess; /* by the first bytes of name and text */
@@ -116,12 +157,14 @@ struct tt_shapes {
 /* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
 /*
- * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread. l's text
- * is TT_TEXT_MAX long at most. *isa: that of the last exit whose reason was a name. *have: bits of
- * the fields that are there.
+ * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread, and its
+ * text, which is the field behind those of (*shape)->bits. l's text is TT_TEXT_MAX long at most.
+ * *isa: that of the last exit whose reason was a name.
  */
 uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
-		   struct tt_shape **shape, uint32_t *have);
+		   struct tt_shape **shape);
+/* w as a string at `at`, whose place the slot says; what is behind it. */
+uint32_t tt_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w);
 /* The format of such records. */
 void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
 	       struct sbuf *b);

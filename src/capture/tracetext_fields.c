@@ -227,26 +227,31 @@ static unsigned int hex_digits(const char *p, uint64_t *v)
 }
 
 /* Hex, which it always is behind 0x, or decimal; no word goes on behind it, where *s is then. */
-static bool read_number(const char **s, bool hex, uint64_t *v)
+static inline bool read_plain(const char **s, bool hex, uint64_t *v)
 {
-	const char *p = *s, *from;
-	const bool minus = *p == '-';
-	uint64_t n = 0;
+	const char *p = *s;
+	const size_t mark = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 2 : 0;
+	unsigned int n;
 
-	p += minus;
-	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) {
-		hex = true;
-		p += 2;
-	}
-	from = p;
-	if (hex)
-		p += hex_digits(p, &n);
-	for (; !hex && tt_is_digit(*p); p++)
-		n = n * 10 + (uint64_t)(*p - '0');
-	if (p == from || tt_in_word(*p) || (p - from > 19 && !take_u64(&from, UINT64_MAX, &n)))
+	p += mark;
+	if (hex || mark)
+		p += n = hex_digits(p, v);
+	else
+		n = tt_digits(&p, v);
+	if (!n || tt_in_word(*p))
 		return false;
 	*s = p;
-	*v = minus ? -n : n;
+	return true;
+}
+
+static bool read_number(const char **s, bool hex, uint64_t *v)
+{
+	const char *p = *s + (**s == '-');
+
+	if (!read_plain(&p, hex, v))
+		return false;
+	*v = **s == '-' ? -*v : *v;
+	*s = p;
 	return true;
 }
 
@@ -420,6 +425,8 @@ static bool is_string(char type)
 
 #define SLOTS_LOG   10
 #define GUESSES_LOG 13
+#define GUESSED	    96 /* bytes of a text */
+#define GUESS_QUICK 24
 
 /* System, name, and the text with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
@@ -482,15 +489,6 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 	}
 }
 
-/* Both have 8 bytes more. */
-static inline bool same(const char *a, const char *b, size_t n)
-{
-	for (; n > 8; n -= 8, a += 8, b += 8)
-		if (load_u64(a) != load_u64(b))
-			return false;
-	return !n || !((load_u64(a) ^ load_u64(b)) << (64 - 8 * n));
-}
-
 /* Whether the line has that shape; then its numbers are read. */
 static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
 {
@@ -502,22 +500,23 @@ static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const stru
 	is += s->sys + s->name + 2;
 	all->known = 0;
 	for (uint32_t i = 1; i < s->numbers; i++) {
-		if (!same(p, is, s->words[i - 1]))
+		if (!tt_same(p, is, s->words[i - 1]))
 			return false;
 		is += s->words[i - 1] + 1u;
 		p += s->words[i - 1];
 		if (!tt_is_digit(*p))
 			return false;
-		if (s->wanted[i] && read_number(&p, s->wanted[i] == 'x', &all->v[i]))
+		if (s->wanted[i] && read_plain(&p, s->wanted[i] == 'x', &all->v[i]))
 			all->known |= 1ull << i;
-		while (tt_in_word(*p))
-			p++;
+		else
+			while (tt_in_word(*p))
+				p++;
 		all->end[i] = p;
 	}
 	all->end[0] = all->text;
 	all->n = s->numbers;
 	/* and its NUL */
-	return same(p, is, s->words[s->numbers - 1] + 1u);
+	return tt_same(p, is, s->words[s->numbers - 1] + 1u);
 }
 
 static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_shape *s,
@@ -531,6 +530,7 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 	s->sys = l->sys.n;
 	s->name = l->name.n;
 	s->id = 0;
+	s->quick = false;
 	s->numbers = all->n;
 	for (uint32_t i = 0; i < all->n && len; i++, begin = end + 1) {
 		end = i + 1 < all->n ? strchr(begin, '\n') : s->skeleton + len;
@@ -540,16 +540,18 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 	find_places(all, s);
 }
 
-/* Of texts that are alike for long, but for digits and what may be some. */
-static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
+/* Of texts that begin alike, but for digits and what may be some. */
+static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l, size_t bytes)
 {
 	const uint64_t ones = 0x0101010101010101;
 	const char *p = l->text.s, *name = l->name.s;
-	size_t left = MIN(l->text.n, (size_t)96), n = l->name.n;
+	size_t left = MIN(l->text.n, bytes), n = l->name.n;
 	uint64_t hash = (n << 24) + ((uint64_t)name[n / 2] << 16) + ((uint64_t)name[n - 1] << 8), v;
 
 	for (; left; left -= MIN(left, sizeof(v)), p += sizeof(v)) {
-		v = load_u64(p) << (left < sizeof(v) ? 8 * (sizeof(v) - left) : 0);
+		v = load_u64(p);
+		if (left < sizeof(v))
+			v <<= 8 * (sizeof(v) - left);
 		v &= (((v | ones * 0x20) + ones * (0x80 - 'g')) >> 7 & ones) * 0xff;
 		hash = (hash ^ v) * 0x9e3779b97f4a7c15u;
 		hash ^= hash >> 32;
@@ -561,7 +563,7 @@ static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
 static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 {
 	char skeleton[sizeof(all->slot->skeleton)];
-	uint16_t *guess;
+	uint16_t *guess, *quick;
 	struct tt_shape *s;
 	uint64_t hash = 0;
 	size_t len;
@@ -569,13 +571,16 @@ static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 	all->slot = all->slot ?: xcalloc(1u << SLOTS_LOG, sizeof(*s));
 	all->guess = all->guess ?: xcalloc(1u << GUESSES_LOG, sizeof(*guess));
 	all->text = plugin_text(l, &all->plain);
-	guess = guess_of(all, l);
+	quick = guess_of(all, l, GUESS_QUICK);
+	if (has_shape(all, l, &all->slot[*quick]))
+		return &all->slot[*quick];
+	guess = guess_of(all, l, GUESSED);
 	if (has_shape(all, l, &all->slot[*guess]))
 		return &all->slot[*guess];
 	len = read_skeleton(all, l, skeleton);
 	for (size_t i = 0; i < len; i += 8)
 		hash = (hash ^ load_u64(skeleton + i)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
-	*guess = hash & ((1u << SLOTS_LOG) - 1);
+	*guess = *quick = hash & ((1u << SLOTS_LOG) - 1);
 	s = &all->slot[*guess];
 	if (!has_shape(all, l, s)) {
 		set_shape(all, l, s, skeleton, len);
@@ -611,8 +616,7 @@ void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16
 	sbuf_addf(b, FIELD "\nprint fmt: \"%%s\", __get_str(text)\n", text, 4, "text", at, 4, 0);
 }
 
-/* w as a string at `at`, whose place the slot says; what is behind it. */
-static uint32_t text_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w)
+uint32_t tt_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w)
 {
 	uint32_t loc = (uint32_t)(w.n + 1) << 16 | at;
 
@@ -622,17 +626,17 @@ static uint32_t text_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct
 	return at + (uint32_t)w.n + 1;
 }
 
-uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
-		   struct tt_shape **shape, uint32_t *have)
+/* Of the line that was read; kept, if the next of its shape differ in plain numbers alone. */
+static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t *isa, uint8_t *buf)
 {
-	const struct tt_shape *s = *shape = shape_of(all, l);
 	uint32_t at = 16 + 8 * s->n;
 	uint8_t *slot = buf + 8;
 
 	memset(buf, 0, at);
-	buf[2] = l->flags;
-	buf[3] = l->preempt;
-	*have = 0;
+	memset(s->to, 0, sizeof(s->to));
+	s->bits = 0;
+	s->isa = 0;
+	s->quick = true;
 	for (const struct tt_place *x = s->at; x < s->at + s->n; x++) {
 		const char *p = x->there ? all->end[x->number] + x->skip : NULL;
 		bool known = x->known;
@@ -641,20 +645,48 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 		if (x->plain) {
 			known = all->known >> (x->number + 1) & 1;
 			v = all->v[x->number + 1];
+			s->quick &= known && !s->to[x->number + 1];
+			s->to[x->number + 1] = (uint8_t)(slot - buf);
 		} else if (is_string(x->type)) {
 			known = true;
-			at = text_put_string(buf, slot, at, string(p, x->type));
+			s->quick = false;
+			at = tt_put_string(buf, slot, at, string(p, x->type));
 			memcpy(&v, slot, sizeof(v));
 		} else if (!x->fixed) {
+			s->quick &= x->type == 'I' && !x->there && s->isa;
 			known = value(all->text, p, x, isa, &v);
 		} else {
+			s->isa = x->isa ?: s->isa;
 			*isa = x->isa ?: *isa;
 		}
 		if (!known)
 			continue;
 		memcpy(slot, &v, sizeof(v));
 		slot += sizeof(v);
-		*have |= x->bit;
+		s->bits |= x->bit;
 	}
-	return text_put_string(buf, slot, at, l->text);
+	if (s->quick)
+		memcpy(s->record, buf, at);
+	s->known = all->known;
+	return at;
+}
+
+uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+		   struct tt_shape **shape)
+{
+	struct tt_shape *s = *shape = shape_of(all, l);
+	uint32_t at = 16 + 8 * s->n;
+
+	if (s->quick && all->known == s->known) {
+		memcpy(buf, s->record, at);
+		for (uint32_t i = 1; i < s->numbers; i++)
+			if (s->to[i])
+				memcpy(buf + s->to[i], &all->v[i], sizeof(all->v[i]));
+		*isa = s->isa ?: *isa;
+	} else {
+		at = make_record(all, s, isa, buf);
+	}
+	buf[2] = l->flags;
+	buf[3] = l->preempt;
+	return at;
 }

@@ -37,20 +37,19 @@ static const char *word_end(const char *p)
 static bool take_time(const char **p, struct tt_line *l, bool *colon)
 {
 	const char *q = *p, *from;
-	uint64_t v, part = 0;
+	uint64_t v = 0, part = 0;
 	uint8_t digits = 0;
 
-	if (!take_u64(&q, UINT64_MAX, &v))
+	if (!tt_digits(&q, &v))
 		return false;
 	if (*q == '.') {
-		for (from = ++q; *q >= '0' && *q <= '9'; q++)
-			part = part * 10 + (uint64_t)(*q - '0');
-		if (q == from || q - from > 9 || v >= UINT64_MAX / 1000000000u - 1)
+		from = ++q;
+		if (!tt_digits(&q, &part) || q - from > 9 || v >= UINT64_MAX / 1000000000u - 1)
 			return false;
 		for (digits = (uint8_t)(q - from); from + 9 > q; from--)
 			part *= 10;
 	}
-	if (!digits && str_starts(q, "us")) { /* since the first event, maybe with a mark */
+	if (!digits && *q == 'u' && q[1] == 's') { /* since the first event, maybe with a mark */
 		digits = 6;
 		part = v % 1000000 * 1000;
 		v /= 1000000;
@@ -152,29 +151,39 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
 }
 
-/* Of threads of late, what is before their CPU is known. */
-static void find_who(struct tt_who *all, const char *s, const char *end, bool kvmft,
-		     struct tt_line *l)
+/* Where the head of s is if it is one of late: by what is around its first bracket. */
+static struct tt_head *head_of(struct tt_head *heads, const char *s)
 {
-	const struct tt_word w = trimmed(s, end);
-	struct tt_who *k = &all[w.n ? (w.n ^ (uint8_t)w.s[w.n - 1]) % TT_WHO : 0];
+	const char *open = strchr(s, '[');
+	uint64_t v = open && open - s >= 8 ? load_u64(open - 8) * 31 + load_u32(open) : 0;
 
-	if (!w.n || w.n >= sizeof(k->text)) {
-		read_who(w, kvmft, l);
-		return;
+	return &heads[(v * 0x9e3779b97f4a7c15u >> 56) % TT_HEADS];
+}
+
+/* Who is before open, known: as in h. Kept there if the head of s ends at cpu. */
+static void take_who(struct tt_head *h, bool known, const char *s, const char *open,
+		     const char *cpu, bool kvmft, struct tt_line *l)
+{
+	struct tt_head now;
+
+	if (!known || h->kvmft != kvmft) {
+		now.l = tt_no_line;
+		read_who(trimmed(s, open), kvmft, &now.l);
+		now.side = now.l.side.n ? (size_t)(now.l.side.s - s) : 0;
+		now.comm = now.l.comm.n ? (size_t)(now.l.comm.s - s) : 0;
+		now.l.cpu = l->cpu;
+		now.l.is_vcpu = l->is_vcpu;
+		now.kvmft = kvmft;
+		now.open = (size_t)(open - s);
+		now.n = cpu && (size_t)(cpu - s) + 8 <= sizeof(h->text) ? (size_t)(cpu - s) : 0;
+		memcpy(now.text, s, now.n);
+		h = now.n ? memcpy(h, &now, sizeof(*h)) : &now;
 	}
-	if (k->n != w.n || k->kvmft != kvmft || memcmp(k->text, w.s, w.n)) {
-		*k = (struct tt_who){ .n = w.n, .kvmft = kvmft, .l.pid = -1 };
-		memcpy(k->text, w.s, w.n);
-		read_who((struct tt_word){ k->text, w.n }, kvmft, &k->l);
-	}
-	l->pid = k->l.pid;
-	l->flags |= k->l.flags;
-	l->preempt |= k->l.preempt;
-	l->side = k->l.side;
-	l->side.s = l->side.n ? w.s + (l->side.s - k->text) : w.s;
-	l->comm = k->l.comm;
-	l->comm.s = l->comm.n ? w.s + (l->comm.s - k->text) : w.s;
+	l->pid = h->l.pid;
+	l->flags |= h->l.flags;
+	l->preempt |= h->l.preempt;
+	l->side = (struct tt_word){ s + h->side, h->l.side.n };
+	l->comm = (struct tt_word){ s + h->comm, h->l.comm.n };
 }
 
 /* ---- what ---- */
@@ -186,11 +195,11 @@ static bool is_blank_or_end(char c)
 
 static struct tt_word field_name_at(const char *p)
 {
-	struct tt_word w = { p, 0 };
+	const char *end = p;
 
-	while (tt_in_word(p[w.n]) || p[w.n] == '-' || p[w.n] == '.')
-		w.n++;
-	return w;
+	while (tt_in_word(*end) || *end == '-' || *end == '.')
+		end++;
+	return (struct tt_word){ p, (size_t)(end - p) };
 }
 
 static bool is_event_name(struct tt_word w)
@@ -199,34 +208,36 @@ static bool is_event_name(struct tt_word w)
 }
 
 /* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */
-static bool read_event(const char *p, bool clear, struct tt_line *l)
+static bool read_event(const char *p, const char *end, bool clear, struct tt_line *l)
 {
 	struct tt_word name = field_name_at(p);
-	const char *end = p + name.n, *next;
+	const char *next = p + name.n;
+	const char behind = *next;
+	bool named = behind == ':' && is_blank_or_end(next[1]);
 
 	l->name = name;
-	if (*end == ':')
-		name = field_name_at(end + 1);
+	if (behind == ':' && !named)
+		name = field_name_at(next + 1);
 	if (name.s != p && name.s[name.n] == ':' && is_blank_or_end(name.s[name.n + 1])) {
 		next = line_skip_blanks(name.s + name.n + 1);
 		l->sys = l->name;
 		l->name = name;
-		l->text = (struct tt_word){ next, strlen(next) };
+		l->text = (struct tt_word){ next, (size_t)(end - next) };
 		return is_event_name(l->sys) && is_event_name(l->name);
 	}
-	next = line_skip_blanks(word_end(p));
-	l->text = (struct tt_word){ next, strlen(next) };
-	if (clear && str_starts(p, "<stack trace>")) {
+	next = line_skip_blanks(named ? next + 1 : word_end(p));
+	l->text = (struct tt_word){ next, (size_t)(end - next) };
+	if (clear && *p == '<' && str_starts(p, "<stack trace>")) {
 		l->name = (struct tt_word){ "kernel_stack", 12 };
-		l->text = (struct tt_word){ p, strlen(p) };
+		l->text = (struct tt_word){ p, (size_t)(end - p) };
 		return true;
 	}
-	if (!is_event_name(l->name) || !strchr(" \t(:<", *end) || (!clear && *end != ':') ||
-	    (*end == ':' && !is_blank_or_end(end[1])))
+	if (!is_event_name(l->name) || !(named || (behind != ':' && clear)) ||
+	    !strchr(" \t(:<", behind))
 		return false;
-	if (*end == '(' || str_starts(next, "->") || str_starts(next, "<-"))
-		l->text = (struct tt_word){ p, strlen(p) };
-	if (str_starts(next, "<-"))
+	if (behind == '(' || (*next == '-' && next[1] == '>') || (*next == '<' && next[1] == '-'))
+		l->text = (struct tt_word){ p, (size_t)(end - p) };
+	if (*next == '<' && next[1] == '-')
 		l->name = (struct tt_word){ "function", 8 };
 	return true;
 }
@@ -285,7 +296,7 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 		if (*p && word_end(p)[-1] == ':')
 			break;
 	}
-	*l = (struct tt_line){ .pid = -1 };
+	*l = tt_no_line;
 	*open = line_skip_blanks(s);
 	return *open;
 }
@@ -293,8 +304,10 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 /* A number of events that perf prints before the name. */
 static const char *skip_period(const char *p)
 {
-	const char *q = p + strspn(p, "0123456789");
+	const char *q = p;
 
+	while (tt_is_digit(*q))
+		q++;
 	return q > p && (*q == ' ' || *q == '\t') ? line_skip_blanks(q) : p;
 }
 
@@ -334,16 +347,28 @@ static bool take_cpu(const char *s, struct tt_line *l, const char **behind)
 	return true;
 }
 
-bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
+bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_line *l, bool *begun)
 {
-	const char *open = s, *p;
+	struct tt_head *h = head_of(heads, s);
+	const bool known = h->n && tt_same(s, h->text, h->n);
+	const char *open = s, *p, *cpu = NULL;
 	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 
-	*l = (struct tt_line){ .pid = -1 };
+	*l = tt_no_line;
 	*begun = false;
-	if (is_lost_line(s, l))
+	if (!known && is_lost_line(s, l))
 		return true;
-	p = find_cpu(s, l, &open);
+	if (known) {
+		l->cpu = h->l.cpu;
+		l->is_vcpu = h->l.is_vcpu;
+		l->has_cpu = true;
+		open = s + h->open;
+		cpu = s + h->n;
+		p = line_skip_blanks(cpu);
+	} else {
+		p = find_cpu(s, l, &open);
+		cpu = p ? strchr(open, ']') + 1 : NULL;
+	}
 	if (!p && (bare = take_cpu(line_skip_blanks(s), l, &p))) {
 		s = open = p;
 	} else if (p && !take_time(&p, l, &colon)) {
@@ -356,17 +381,17 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 		p = skip_period(p);
 	*begun = l->kind != TT_NO_TIME && !*p;
 	if (*p == 'L' && l->has_cpu && l->kind && !colon && read_lost(p, l)) {
-		find_who(who, s, open, true, l);
+		take_who(h, known, s, open, cpu, true, l);
 		return true;
 	}
 	if (!*p)
 		return false;
-	if (!read_event(p, l->has_cpu && colon, l)) { /* what somebody has written by hand */
+	if (!read_event(p, end, l->has_cpu && colon, l)) { /* what somebody has written by hand */
 		if (!l->has_cpu || !colon || l->kind != TT_NS)
 			return false;
 		l->sys = l->name = (struct tt_word){ "line", 4 };
 		l->sys.n = 0;
-		l->text = (struct tt_word){ p, strlen(p) };
+		l->text = (struct tt_word){ p, (size_t)(end - p) };
 	}
 	/* kvmft's own lines have no colon after the time, and their events a system. */
 	if (l->kind && !colon && !l->sys.n)
@@ -374,6 +399,6 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 	bare |= !l->kind && !l->has_cpu;
 	if (bare && !tt_event_find(l->sys, l->name) && !str_starts(l->name.s, "kvm_"))
 		return false;
-	find_who(who, s, open, l->kind && !colon, l);
+	take_who(h, known, s, open, cpu, l->kind && !colon, l);
 	return true;
 }

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define BLOCK	   4096u		/* a sub-buffer */
 #define COMMIT	   0xffffu		/* of the word that says how much of it is used */
@@ -22,6 +23,10 @@
 #define MAX_IDS	   4096u
 #define FIRST_ID   32u	       /* those before are ftrace's own */
 #define MIN_TSC	   1000000000u /* of half a second after the boot */
+#define FEW	   4	       /* texts that what was read at once had: less is */
+#define PREEMPT	   3	       /* common_preempt_count, of 4 bits */
+#define REFERS	   0x80u       /* with it: its text's offset << 24 | bytes << 8 | slot follows */
+#define REF_MAX	   ((int64_t)1 << 39) /* an offset where such a text begins */
 #define TSC_STEP   16u	       /* between two events of a CPU: no TSC advances less */
 
 _Static_assert(TT_RECORD_MAX + 64 <= BLOCK, "any event fits");
@@ -49,6 +54,10 @@ struct tracetext {
 	char *buf; /* MAX_SEARCH bytes, a NUL, and TT_SLACK */
 	size_t have, at;
 	bool eof;
+	off_t base; /* of the text in the file, -1: it cannot be read again */
+	/* of the file, once all was read: what buf has then, and how many texts it had */
+	uint64_t win, served;
+	uint8_t made[BLOCK + 8];
 
 	struct tt_cpu *cpu[CAPTURE_MAX_CPUS];
 	struct tt_cpu **stream; /* by number of the CPU */
@@ -59,7 +68,7 @@ struct tracetext {
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
 	struct tt_shapes shapes;
-	struct tt_who who[TT_WHO];
+	struct tt_head heads[TT_HEADS];
 	uint64_t isa; /* of the last exit */
 	struct {
 		int32_t pid;
@@ -80,6 +89,8 @@ struct tracetext {
 	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere, variants;
 	bool full, mixed, blind; /* mixed: several VMs, no threads; blind: exits without vCPU */
 };
+
+const struct tt_line tt_no_line = { .pid = -1 };
 
 /* ---- bytes ---- */
 
@@ -124,7 +135,7 @@ static int fill_lines(struct tracetext *t)
 	if (ret)
 		return ret;
 	if (t->line && !t->longer)
-		(void)tt_line(t->who, t->line, &t->l, &begun);
+		(void)tt_line(t->heads, t->line, t->line + t->held.len, &t->l, &begun);
 	memmove(t->buf, t->buf + t->at, t->have - t->at);
 	t->have -= t->at;
 	t->at = 0;
@@ -150,8 +161,8 @@ static int fill_lines(struct tracetext *t)
 	return 0;
 }
 
-/* The next line, ended by NUL, without the marks of a mail's quotes: 1; 0: no more; -errno. */
-static int text_next_line(struct tracetext *t, char **line)
+/* The next line and its NUL, without the marks of a mail's quotes: 1; 0: no more; -errno. */
+static int text_next_line(struct tracetext *t, char **line, char **nul)
 {
 	char *end = memchr(t->buf + t->at, '\n', t->have - t->at);
 	int ret = 0;
@@ -172,6 +183,7 @@ static int text_next_line(struct tracetext *t, char **line)
 	}
 	t->at = MIN((size_t)(end + 1 - t->buf), t->have);
 	*end = '\0';
+	*nul = end;
 	if (end > *line && end[-1] == '\r')
 		end[-1] = ' ';
 	while (**line == '>' || (**line == ' ' && (*line)[1] == '>'))
@@ -192,7 +204,7 @@ static bool find_side(struct tracetext *t)
 		s += strspn(s, "> \t");
 		end = s + strcspn(s, "\n");
 		*end = '\0';
-		if (end - s < MAX_LINE && tt_line(t->who, s, &l, &begun)) {
+		if (end - s < MAX_LINE && tt_line(t->heads, s, end, &l, &begun)) {
 			guest = l.is_vcpu && l.side.n;
 			if (!found || !guest)
 				snprintf(t->side, sizeof(t->side), "%.*s", (int)l.side.n, l.side.s);
@@ -375,12 +387,34 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 	cap_task_add(t->c, l->pid, 0, known, true);
 }
 
+/*
+ * Behind the record of `at` bytes its text; or, if the file can be read again, where that is, for
+ * half of the memory: put_texts() puts it there. *later: bytes of the record with its text.
+ */
+static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t *record,
+			   uint32_t at, uint32_t slot, uint32_t *later)
+{
+	const struct tt_word none = { "", 0 };
+	uint64_t ref;
+
+	*later = at + (uint32_t)l->text.n + 1;
+	if (t->base < 0 || l->text.s < t->buf || l->text.s >= t->buf + t->have ||
+	    l->text.n < sizeof(ref) + 8)
+		return tt_put_string(record, record + slot, at, l->text);
+	ref = (uint64_t)t->base + t->plain - t->have + (uint64_t)(l->text.s - t->buf);
+	ref = ref << 24 | l->text.n << 8 | slot;
+	record[PREEMPT] |= REFERS;
+	at = tt_put_string(record, record + slot, at, none);
+	memcpy(record + at, &ref, sizeof(ref));
+	return at + (uint32_t)sizeof(ref);
+}
+
 static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
 	struct tt_shape *shape;
 	uint8_t record[TT_RECORD_MAX];
-	uint32_t have, len;
+	uint32_t have, len, later;
 	char buf[128];
 	uint64_t at;
 
@@ -389,7 +423,8 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	name_event(l, buf);
 	t->too_long += l->text.n > TT_TEXT_MAX;
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
-	len = tt_record(&t->shapes, l, &t->isa, record, &shape, &have);
+	len = tt_record(&t->shapes, l, &t->isa, record, &shape);
+	have = shape->bits;
 	name_system(l, shape->e);
 	if (!shape->id || shape->have != have)
 		shape_id_of(t, shape, have, l);
@@ -411,7 +446,8 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	know_thread(t, l);
 	memcpy(record, &shape->id, sizeof(shape->id));
 	memcpy(record + 4, &l->pid, sizeof(l->pid));
-	return subbuf_write(&cpu->w, at, record, len);
+	len = refer_text(t, l, record, len, 8 + 8 * (uint32_t)__builtin_popcount(have), &later);
+	return subbuf_write_part(&cpu->w, at, record, len, later);
 }
 
 /* ---- lines ---- */
@@ -423,7 +459,7 @@ static int let_go(struct tracetext *t)
 	bool begun;
 
 	if (t->longer)
-		t->event = tt_line(t->who, t->line, l, &begun);
+		t->event = tt_line(t->heads, t->line, t->line + t->held.len, l, &begun);
 	/* The others' lines have another clock, or other CPUs. Without sides it is a remark. */
 	if (t->event && *t->side && l->side.n && !tt_word_is(l->side, t->side))
 		t->others++;
@@ -476,11 +512,11 @@ static int read_lines(struct tracetext *t)
 {
 	struct tt_line l;
 	bool event, begun;
-	char *s = NULL;
+	char *s = NULL, *end = NULL;
 	int ret;
 
-	while ((ret = text_next_line(t, &s)) > 0) {
-		event = tt_line(t->who, s, &l, &begun);
+	while ((ret = text_next_line(t, &s, &end)) > 0) {
+		event = tt_line(t->heads, s, end, &l, &begun);
 		/* The second half of a line may look like one of its own. */
 		if ((!event && !begun) ||
 		    (t->line && !t->event && !t->longer && !l.kind && !l.has_cpu)) {
@@ -583,6 +619,72 @@ static void text_free(void *tracetext)
 	free(t);
 }
 
+/* The text that ref says, as it was read first; -errno: it is not there any more. */
+static int read_again(struct tracetext *t, uint64_t ref, struct tt_word *text)
+{
+	const uint64_t pos = ref >> 24, n = ref >> 8 & 0xffff;
+	char *s;
+
+	if (pos < t->win || pos + n > t->win + t->have) {
+		const ssize_t got =
+			full_pread(t->fd, t->buf, t->served < FEW ? BLOCK : sizeof(t->raw), pos);
+
+		if (got < (ssize_t)n)
+			return got < 0 ? (int)got : -EIO;
+		t->win = pos;
+		t->have = (size_t)got;
+		t->served = 0;
+	}
+	t->served++;
+	s = t->buf + (pos - t->win);
+	for (char *c = s; (c = memchr(c, '\0', (size_t)(s + n - c)));)
+		*c = '?';
+	if (s[n - 1] == '\r')
+		s[n - 1] = ' ';
+	*text = (struct tt_word){ s, n };
+	return 0;
+}
+
+/* The sub-buffer whose texts are in the file, with them; it has room for that. */
+static int put_texts(struct tracetext *t, const uint8_t *block)
+{
+	const uint32_t commit = load_u32(block + 8), end = 16 + (commit & COMMIT);
+	uint32_t at = 16, to = 16, head, len, word;
+	uint8_t record[TT_RECORD_MAX];
+	struct tt_word text;
+	uint64_t ref;
+	int ret;
+
+	while (at < end) {
+		head = load_u32(block + at);
+		if ((head & 0x1f) == 30) { /* a time extend */
+			memcpy(t->made + to, block + at, 8);
+			to += 8;
+			at += 8;
+			continue;
+		}
+		len = head & 0x1f ? (head & 0x1f) * 4 : load_u32(block + at + 4) - 4;
+		at += head & 0x1f ? 4 : 8;
+		memcpy(record, block + at, len);
+		at += (len + 3) & ~3u;
+		if (record[PREEMPT] & REFERS) {
+			memcpy(&ref, record + len - sizeof(ref), sizeof(ref));
+			ret = read_again(t, ref, &text);
+			if (ret)
+				return ret;
+			record[PREEMPT] &= (uint8_t)~REFERS;
+			len = tt_put_string(record, record + (ref & 0xff),
+					    len - (uint32_t)sizeof(ref) - 1, text);
+		}
+		to += subbuf_put(t->made + to, head >> 5, record, len);
+	}
+	memcpy(t->made, block, 16);
+	word = (commit & ~COMMIT) | (to - 16);
+	memcpy(t->made + 8, &word, sizeof(word));
+	memcpy(t->made + to, block + end, 8); /* how much was lost */
+	return 0;
+}
+
 static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8_t **buf)
 {
 	struct tracetext *t = tracetext;
@@ -591,7 +693,10 @@ static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8
 	if (idx >= cpu->n)
 		return -EIO;
 	*buf = cpu->block[idx]; /* no one looks behind what is used of it */
-	return 0;
+	if (t->base < 0 || cap_priv(t->c)->skip_text)
+		return 0;
+	*buf = t->made;
+	return put_texts(t, cpu->block[idx]);
 }
 
 static int add_cpus(struct tracetext *t)
@@ -620,12 +725,18 @@ static int add_cpus(struct tracetext *t)
 
 static int find_text(struct tracetext *t, struct kvmft_err *err)
 {
+	struct stat st;
 	int ret;
 
 	hash_key_init(&t->key);
 	t->buf = xcalloc(1, MAX_SEARCH + 1 + TT_SLACK);
+	/* The kernel's own files have no size, and another text each time. */
+	t->base = fstat(t->fd, &st) || !S_ISREG(st.st_mode) || !st.st_size
+			  ? -1
+			  : lseek(t->fd, 0, SEEK_CUR);
 	ret = (int)read_source(t, t->buf, 0);
 	t->packed = t->raw_have > 2 && t->raw[0] == 0x1f && t->raw[1] == 0x8b;
+	t->base = t->packed || t->base >= REF_MAX ? -1 : t->base;
 	ret = ret ?: fill_lines(t);
 	if (ret == -EOPNOTSUPP)
 		return err_lack(err, -ret,
@@ -658,6 +769,7 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	ret = ret ?: add_cpus(t);
 	if (ret)
 		return ret;
+	t->have = 0;
 	say_lacks(t);
 	note_faults(t);
 	cap_priv(c)->fd = fd;

@@ -621,11 +621,13 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	w.entry.direct = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;
 	for (uint32_t i = 0; i < EXITS_SAID; i++)
 		w.said[i].reason = i + 1; /* no exit of interest here */
+	capture_skip_text(r->cap, true);
 	ret = open_streams(&w);
 	if (!ret)
 		do
 			ret = report_slice(&w);
 		while (ret > 0);
+	capture_skip_text(r->cap, false);
 	if (!ret && w.cutting)
 		ret = r->opts.cut(r->opts.ctx, r, w.stretch);
 	for (uint32_t i = 0; i < w.n; i++) {

@@ -291,11 +291,13 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !cap->unit_ns; k++) /* cycles */
 		if (event_find(fmt, clock_events[k], 0, &s.clock[k]))
 			s.clock_ids |= 1ull << (fmt_id(s.clock[k].ev) % 64);
+	capture_skip_text(cap, true);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		s.last_tid = -1;
 		s.t = NULL;
 		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
 	}
+	capture_skip_text(cap, false);
 	m->holes = cap->is_tracedat && capture_missing(cap, m->events);
 	ret = ret ?: hostmap_group(m);
 	ret = ret ?: hostmap_build(m);

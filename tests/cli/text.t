@@ -545,6 +545,45 @@ hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or e
 awk 'BEGIN { for (i = 0; i < 120000; i++) printf " a-1 [000] 5000.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1\n", 999999 - i }' >"$tmp/back.txt"
 (ulimit -v 300000; "${KVMFT_PLAIN:-$top/build/kvmft}" report "$tmp/back.txt" >"$out" 2>"$err")
 out_has 'HLT +120000 ' "times that go back take no more memory than others"
+
+# ---- a file's text is read again when it is printed; that of a pipe is kept ----
+
+awk 'BEGIN {
+	for (i = 0; i < 30000; i++) {
+		cpu = i % 7 == 0 ? 100 + i % 97 : i % 4
+		line = sprintf(" CPU %d/KVM-%d [%03d] %d.%06d: kvm_exit: vcpu %d reason %s rip 0x%x info %x 0", cpu, 100 + cpu, cpu,
+			       50 + i / 1000, i % 1000 + (i % 50 == 9 ? -9 : 0), cpu, i % 3 ? "EXIT_NPF" : "EXIT_HLT", i * 77, i)
+		if (i % 11 == 3)
+			line = "> " line
+		if (i % 13 == 4) # wrapped
+			sub(/ rip/, "\n rip", line)
+		if (i % 17 == 5)
+			sub(/EXIT_HLT/, "EXIT_\001HLT", line)
+		printf "%s%s\n", line, i % 5 == 2 ? "\r" : ""
+	}
+}' | tr '\001' '\000' >"$tmp/again.txt"
+for how in "merge -q" "export --to trace.dat -o $tmp/again.dat -i"; do
+	# shellcheck disable=SC2086 # several words
+	rm -f "$tmp/again.dat" && "$kvmft" $how - <"$tmp/again.txt" >"$out" 2>"$err"
+	[ "$how" = "merge -q" ] || mv "$tmp/again.dat" "$out"
+	cp "$out" "$tmp/of-file"
+	# shellcheck disable=SC2002,SC2086 # a pipe is what is tried
+	cat "$tmp/again.txt" | "$kvmft" $how - >"$out" 2>"$err"
+	[ "$how" = "merge -q" ] || mv "$tmp/again.dat" "$out"
+	ok "${how%% *} of a file is that of a pipe" cmp "$tmp/of-file" "$out"
+done
+{ read -r _ && "$kvmft" merge -q -; } <"$tmp/again.txt" >"$tmp/of-file" 2>"$err"
+tail -n +2 "$tmp/again.txt" | "$kvmft" merge -q - >"$out" 2>"$err"
+ok "... and from its second line on" cmp "$tmp/of-file" "$out"
+is "$(wc -l <"$out")" 29999 "... which is all lines but one"
+mkfifo "$tmp/slow"
+"$kvmft" merge -q "$tmp/again.txt" >"$tmp/slow" 2>"$err" &
+reader=$!
+{ read -r _; : >"$tmp/again.txt"; cat; } <"$tmp/slow" >"$out"
+wait "$reader"
+status=$?
+is "$status" 3 "a file that becomes shorter while it is printed is incomplete"
+err_has 'host: cannot be read further: Input/output error$' "... which is said"
 printf 'Dear all,\nnothing here: is a trace.\n' >"$tmp/in"
 hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text' <"$tmp/in"
 # A writer that goes on: the first Ctrl-C may have been for it, the second is for us.
