@@ -471,16 +471,14 @@ int record_came_begin(struct record *r)
 	return 0;
 }
 
-/* *done: there is nothing more to learn. */
-static int came_look(struct record *r, struct record_came *c, bool *done)
+/* What a look at its process has seen. *done: there is nothing more to learn. */
+static int came_seen(struct record *r, struct record_came *c, const struct vm_list *list,
+		     uint64_t now, bool *done)
 {
 	char sel[32];
 	const struct vm gone = { .sel = sel, .pid = c->pid, .dir_pid = c->pid, .fd = c->fd }, *vm;
-	struct vm_list *list = NULL;
-	int ret = record_look_vms(r, c->pid, &list, r->err);
+	int ret = 0;
 
-	if (ret)
-		return ret;
 	snprintf(sel, sizeof(sel), "%u-%u", c->pid, c->fd);
 	vm = of_list(list, c->pid, c->fd);
 	*done = !vm || (all_known(vm) && vm->n_vcpus == c->vcpus);
@@ -490,8 +488,35 @@ static int came_look(struct record *r, struct record_came *c, bool *done)
 	c->vcpus = vm ? vm->n_vcpus : 0;
 	*done |= ++c->looks == ARRAY_SIZE(wait_ms);
 	if (!*done)
-		c->due = util_now_ns() + wait_ms[c->looks] * 1000000ull;
-	vm_list_free(list);
+		c->due = now + wait_ms[c->looks] * 1000000ull;
+	return ret;
+}
+
+/* One look at each process, whose VMs are due at the same time: it may have hundreds. */
+static int came_due(struct record *r)
+{
+	uint64_t now = util_now_ns();
+	int ret = 0;
+
+	for (size_t i = r->ncame; i-- && !ret;) {
+		uint32_t pid = r->came[i].pid;
+		struct vm_list *list = NULL;
+
+		if (r->came[i].due > now)
+			continue;
+		ret = record_look_vms(r, pid, &list, r->err);
+		for (size_t k = i + 1; k-- && !ret;) {
+			bool done = false;
+
+			if (r->came[k].pid != pid || r->came[k].due > now)
+				continue;
+			ret = came_seen(r, &r->came[k], list, now, &done);
+			if (done)
+				came_drop(r, k);
+		}
+		vm_list_free(list);
+		i = MIN(i, r->ncame);
+	}
 	return ret;
 }
 
@@ -515,16 +540,7 @@ int record_came_take(struct record *r)
 			(void)came_add(r, vm->dir_pid, vm->fd);
 	}
 	vm_list_free(list);
-	for (size_t i = r->ncame; i-- && !ret;) {
-		bool done = false;
-
-		if (r->came[i].due > util_now_ns())
-			continue;
-		ret = came_look(r, &r->came[i], &done);
-		if (done)
-			came_drop(r, i);
-	}
-	return ret;
+	return ret ?: came_due(r);
 }
 
 void record_came_free(struct record *r)

@@ -366,6 +366,22 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 	done
 	recorder=
 	nothing_left "within walls"
+	# 60 VMs of a process, whose vCPUs never run: a look at the process is one at all of them.
+	if [ -c /dev/kvm ] && command -v python3 >/dev/null; then
+		python3 -c 'import fcntl, os, signal
+kvm = os.open("/dev/kvm", os.O_RDWR)
+vms = [fcntl.ioctl(kvm, 0xae01, 0) for _ in range(60)]
+vcpus = [fcntl.ioctl(vm, 0xae41, 0) for vm in vms]
+signal.pause()' &
+		vm=$!
+		sleep 1
+		run strace -f -e trace=openat -o "$tmp/calls" "$plain" record --as host -q -e kvm:kvm_exit -o "$tmp/sixty" -- sleep 2
+		status_is 0 "60 VMs that never run"
+		is "$(grep -c "^vm .*id=$vm-" "$tmp/sixty/meta" | awk '{ print ($1 >= 60) }')" 1 "... are all in the capture"
+		ok "... and looked at together" awk '/"tsc-offset"/ { n++ } END { print "# " n; exit !(n > 0 && n < 2400) }' "$tmp/calls"
+		kill -KILL "$vm"
+		vm=
+	fi
 else
 	skip "recording within walls" "strace is not installed, or may not trace"
 fi
