@@ -260,7 +260,8 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 	while ((ret = tl_next(p->t, &item)) > 0) {
 		if (l)
 			lat_feed(l, item);
-		if (pick && item->kind == TL_EVENT && pick_wants(pick, item))
+		if (pick && item->kind == TL_EVENT && pick_wants(pick, item) &&
+		    (lo.vm < 0 || item->vm < 0 || item->vm == lo.vm))
 			diff_side_op(s, item->host);
 	}
 	if (l)

@@ -212,6 +212,26 @@ for seed in 2 3 4 5 6; do
 	status_is 1 "one exit more in 20, pair $seed"
 	out_has '^FAIL +exits/op > \+2 %: 2[01]\.[0-9]+, then 2[12]\.[0-9]+, \+[2-9]\.[0-9] % \+-[0-9.]+ %$' "... fails, with both values"
 done
+# What another VM claims to have done is no operation of this one.
+{
+	cat "$tmp/ops0.txt"
+	printf '%s\n' "meta vm id=200-12 pid=200 fd=12 name=two" "meta vcpu vm=200-12 id=0 tid=201 offset=0 ratio=0 frac=0 tsc=1" \
+		"1 1000000000 201 kvm_entry vcpu_id=0" "1 1900000000 201 kvm_exit exit_reason=1 isa=1 vcpu_id=0"
+} >"$tmp/pair.txt"
+for guest in one:1000000 few:1000000 many:100000; do
+	awk -v step="${guest#*:}" 'BEGIN { print "meta side name=guest\nmeta cpu n=0 apicid=0"
+		for (t = 1e9 + 1000; t < 2e9; t += step) printf "0 %.0f 77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0\n", t }' \
+		>"$tmp/${guest%:*}.txt"
+done
+for capture in pair one few many; do
+	"$mkcap" --capture "$tmp/$capture" "$tmp/$capture.txt"
+done
+for of in "--vm one:0" ":1"; do
+	# shellcheck disable=SC2086 # two words
+	diff_of pair pair --op sched_switch ${of%:*} --before-guest "$tmp/one=one" --before-guest "$tmp/few=two" --after-guest "$tmp/one=one" \
+		--after-guest "$tmp/many=two" --fail-if 'exits/op < -50 %'
+	status_is "${of#*:}" "another VM claims ten times as many operations${of%:*}"
+done
 # shellcheck disable=SC2086 # two words
 diff_of ops0 ops2 $per_op --fail-if 'exits/op > +9 %'
 status_is 0 "what is surely below a limit passes"
