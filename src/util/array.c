@@ -3,6 +3,7 @@
 #include "kvmft/util.h"
 
 #define ARRAY_FIRST_CAP 8
+#define ARRAY_FIRST	256 /* bytes, of large ones: a file may claim any number of arrays */
 
 void *array_grow(void *array, size_t n, size_t *cap, size_t elem)
 {
@@ -14,7 +15,8 @@ void *array_grow(void *array, size_t n, size_t *cap, size_t elem)
 	if (n >= *cap) {
 		if (__builtin_mul_overflow(MAX(n, *cap), 2, &want))
 			return NULL;
-		want = MAX(want, (size_t)ARRAY_FIRST_CAP);
+		if (elem)
+			want = MAX(want, MIN(ARRAY_FIRST / elem + 1, (size_t)ARRAY_FIRST_CAP));
 		if (__builtin_mul_overflow(want, elem, &bytes) || !bytes)
 			return NULL;
 		v = realloc(v, bytes);
