@@ -130,9 +130,9 @@ static void unrecorded(const struct blame *b, struct blame_spike *s, uint64_t ti
 		snprintf(p->name, sizeof(p->name), "what ran on its CPU was not recorded");
 }
 
-static bool spins(const struct blame_vcpu *v)
+static bool exited_for(const struct blame_vcpu *v, enum exit_kind kind)
 {
-	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
+	return v && exit_kind(v->why) == kind;
 }
 
 /* Another thread has the CPU, perhaps not alone. */
@@ -147,7 +147,7 @@ static struct blame_part *by_thread(const struct blame *b, struct blame_spike *s
 
 	if (th && (int64_t)th->vm == s->vm)
 		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
-		cause = spins(spike_vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
+		cause = exited_for(spike_vcpu_of(b, s), EXIT_KIND_PAUSE) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, tid), "migration/", 10))
 		cause = CAUSE_MIGRATED;
 	else if (!strncmp(tl_comm(host, tid), "ksoftirqd/", 10) ||
@@ -202,11 +202,6 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t
 	s->idle_wait = 0;
 }
 
-static bool halts(const struct blame_vcpu *v)
-{
-	return v && exit_kind(v->why) == EXIT_KIND_HALT;
-}
-
 /*
  * Who can run and does not get an idle CPU is at a limit, and was so since it lost that CPU; what
  * ran there later may not have been in its way either. Who gets another CPU may have waited there.
@@ -239,7 +234,7 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 {
 	const struct blame_cpu *c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
 	bool waits = n->state == VS_WAITING, idle = !n->thief_known && n->perhaps && c && c->slept;
-	enum blame_cause cause = CAUSE_STOPPED;
+	enum blame_cause cause = n->stopped ? CAUSE_STOPPED : CAUSE_HOST_TIMER;
 	struct blame_part *p;
 
 	if (!n->stopped && !n->thief_known && !idle) {
@@ -273,8 +268,6 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 		s->limited += time;
 		return;
 	}
-	if (!n->stopped)
-		cause = CAUSE_HOST_TIMER;
 	p = blame_part_add(b, s, cause, 0, time);
 	if (!p->name[0] && cause == CAUSE_HOST_TIMER)
 		snprintf(p->name, sizeof(p->name), "its CPU was idle");
@@ -540,7 +533,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 		p = blame_part_add(b, s, CAUSE_HOST_TIMER, 1, time);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
-	} else if (spins(v)) {
+	} else if (exited_for(v, EXIT_KIND_PAUSE)) {
 		s->spun += time;
 	} else {
 		guest_runs(b, s, n, time);
@@ -692,7 +685,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_KERNEL:
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
-		if (n.state == VS_KERNEL && n.asleep && halts(spike_vcpu_of(b, s)))
+		if (n.state == VS_KERNEL && n.asleep && exited_for(spike_vcpu_of(b, s), EXIT_KIND_HALT))
 			halted(b, s, n.asleep, time);
 		else if (!interrupted(b, s, spike_vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;

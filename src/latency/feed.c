@@ -648,8 +648,13 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 		l->end = MAX(l->end, i->host);
 	}
 	if (i->host < l->blind_until ||
-	    (i->src->guest && !l->alone && i->host < l->guest[i->vm].blind_until))
+	    (i->src->guest && !l->alone && i->host < l->guest[i->vm].blind_until)) {
+		/* What a guest runs its own events tell, also where the host's are lost. */
+		if (i->src->guest && !l->alone && i->host >= l->guest[i->vm].blind_until &&
+		    i->vcpu >= 0 && lat_decode(l->dec[i->src->index], i, &in))
+			lat_vcpu_guest(feed_vcpu_of(l, i), &in);
 		return;
+	}
 	if (!lat_decode(l->dec[i->src->index], i, &in)) {
 		/* A guest's still show the task, and whether preemption or interrupts were off. */
 		if (i->src->guest)
