@@ -130,8 +130,10 @@ static void unrecorded(const struct blame *b, struct blame_spike *s, uint64_t ti
 		snprintf(p->name, sizeof(p->name), "what ran on its CPU was not recorded");
 }
 
-static bool exited_for(const struct blame_vcpu *v, enum exit_kind kind)
+static bool exited_for(const struct blame *b, const struct blame_spike *s, enum exit_kind kind)
 {
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
+
 	return v && exit_kind(v->why) == kind;
 }
 
@@ -147,7 +149,7 @@ static struct blame_part *by_thread(const struct blame *b, struct blame_spike *s
 
 	if (th && (int64_t)th->vm == s->vm)
 		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
-		cause = exited_for(spike_vcpu_of(b, s), EXIT_KIND_PAUSE) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
+		cause = exited_for(b, s, EXIT_KIND_PAUSE) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, tid), "migration/", 10))
 		cause = CAUSE_MIGRATED;
 	else if (!strncmp(tl_comm(host, tid), "ksoftirqd/", 10) ||
@@ -533,7 +535,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 		p = blame_part_add(b, s, CAUSE_HOST_TIMER, 1, time);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
-	} else if (exited_for(v, EXIT_KIND_PAUSE)) {
+	} else if (exited_for(b, s, EXIT_KIND_PAUSE)) {
 		s->spun += time;
 	} else {
 		guest_runs(b, s, n, time);
@@ -685,7 +687,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_KERNEL:
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
-		if (n.state == VS_KERNEL && n.asleep && exited_for(spike_vcpu_of(b, s), EXIT_KIND_HALT))
+		if (n.state == VS_KERNEL && n.asleep && exited_for(b, s, EXIT_KIND_HALT))
 			halted(b, s, n.asleep, time);
 		else if (!interrupted(b, s, spike_vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;

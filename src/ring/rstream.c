@@ -150,6 +150,7 @@ static enum rkind begin_next(struct rstream *r)
 	int ret;
 
 	r->open = false;
+	r->why = GAP_LOST;
 	if (r->error)
 		return R_END;
 	ret = rstream_advance(r);
@@ -171,7 +172,6 @@ static enum rkind begin_next(struct rstream *r)
 	}
 	r->open = true;
 	r->gap_to = r->sb.ts;
-	r->why = GAP_LOST;
 	if (r->cap->flight && !r->holes && r->sb.lost) {
 		r->why = GAP_OVERWRITTEN;
 		r->sb.lost_counted = false;

@@ -228,7 +228,6 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->at.unplaced = false;
 	s->at.kind = TL_GAP;
 	s->r.lost = 0;
-	s->r.why = GAP_LOST;
 	s->stamp = m->next ?: s->r.rec.ts - 1;
 	s->missing = true;
 	return true;
@@ -298,7 +297,6 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			s->at.width = s->end - MIN(s->end, s->at.host);
 			s->at.unplaced = false;
 			s->r.lost = 0;
-			s->r.why = GAP_LOST;
 			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
