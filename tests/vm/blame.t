@@ -32,8 +32,8 @@ placed()
 	ok "the guest's clock is known" test -s "$tmp/boots"
 	awk 'NR == FNR { d = $1 - $2; if (NR == 1 || d < least) least = d; next }
 		$4 == "guest" { $2 = sprintf("%.6f", $2 + least) } { print $1, $2, $3 }' "$tmp/boots" "$rig/spins" >"$tmp/spins"
-	python3 "$truth" turns "$kvmft" "$rig/host" "$rig/truth" >>"$tmp/spins"
-	is $? 0 "whose turn it was is known"
+	python3 "$truth" turns "$kvmft" "$rig" >>"$tmp/spins"
+	is $? 0 "whose turn it was is known, and what touched memory"
 	cp "$tmp/spins" "$rig/spins"
 }
 
