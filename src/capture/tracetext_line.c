@@ -127,6 +127,8 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 		w = trimmed(w.s, last);
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
 		w = trimmed(w.s, memrchr(w.s, '(', w.n));
+	if (kvmft && w.n > 30 && tt_is_digit(*w.s) && w.s[4] == '-' && w.s[19] == '.') /* --long */
+		w = trimmed(w.s + 29, w.s + w.n);
 	if (kvmft) {
 		l->side = (struct tt_word){ w.s, MIN(w.n, strcspn(w.s, " \t")) };
 		w = trimmed(w.s + l->side.n, w.s + w.n);
