@@ -4,7 +4,8 @@
  *
  * It is read once, from front to back, and may be packed by gzip or come from a pipe. Each line
  * becomes an event in the sub-buffers of its CPU, which are kept in memory; that is bounded, and so
- * is everything else.
+ * is everything else. Of a file the texts of events are not kept, but read again where they are
+ * printed.
  */
 #include "kvmft/capture.h"
 #include "tracetext.h"
