@@ -157,8 +157,11 @@ mkdir ctf
 printf '/* CTF 1.8 */' >ctf/metadata
 tar cf run.tar ctf
 printf '{"a":1}' >page.json
+printf '[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: quiet\n' >boot.log
+printf 'PID      TID      KVM_EXIT_REASON                     COUNT\n1273551  1273568  EXIT_REASON_MSR_WRITE               6\n' >exits.txt
 for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
-	"page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump"; do
+	"page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump" \
+	"boot.log:perhaps the kernel's log \\(dmesg\\)" "exits.txt:perhaps counts of bcc's kvmexit, without times: kvmft exits"; do
 	run "$kvmft" merge "${other%%:*}"
 	status_is 1 "merge ${other%%:*}"
 	err_has "merge: ${other%%:*}: ${other#*:}" "... says what it is"
