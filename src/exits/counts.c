@@ -200,24 +200,17 @@ void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 	e->thread[e->cell[at].thread].exits |= n != 0;
 }
 
-/* The cell of a thread that had the tid before, or -1. */
-static int64_t cell_before(const struct exits *e, uint32_t thread, uint32_t reason)
-{
-	int64_t at = -1;
-
-	for (uint32_t t = e->thread[thread].older; t != EXITS_NONE && at < 0;
-	     t = e->thread[t].older)
-		at = cell_find(e, t, reason);
-	return at;
-}
-
 /* The cell of the current owner of the tid; a new one begins where the previous one ended. */
 static size_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 {
 	uint32_t thread = (uint32_t)exits_thread(e, tid);
 	size_t cells = e->n, at = cell_at(e, thread, reason);
-	int64_t old = e->n == cells ? -1 : cell_before(e, thread, reason);
+	int64_t old = -1;
 
+	/* Of the threads that had the tid before. */
+	for (uint32_t t = e->thread[thread].older; e->n > cells && t != EXITS_NONE && old < 0;
+	     t = e->thread[t].older)
+		old = cell_find(e, t, reason);
 	if (old >= 0)
 		memcpy(cell_raw(e, at), cell_raw(e, (size_t)old), raw_width(e) * sizeof(uint64_t));
 	return at;

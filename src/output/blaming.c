@@ -232,25 +232,18 @@ struct lat_bound *lat_bounds(const struct pairing *p, const struct windows *w)
 	return b;
 }
 
-static uint64_t off_of(const struct pairing *p, const struct lat_bound *bound, size_t vm)
-{
-	const struct lat_bound *o = &bound[p->map->vm[vm].of];
-	uint64_t khz = p->host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
-
-	if (!o->guest)
-		return 0;
-	if (!o->known)
-		return UINT64_MAX;
-	return khz ? (uint64_t)((unsigned __int128)off * khz / 1000000) : off;
-}
-
 /* For blame_judge(): by VM, to be freed. */
 static uint64_t *offs_of(const struct pairing *p, const struct lat_bound *bound)
 {
-	uint64_t *off = xcalloc(p->map->nvm + 1, sizeof(*off));
+	uint64_t *off = xcalloc(p->map->nvm + 1, sizeof(*off)), khz = p->host.cap->tsc_khz;
 
-	for (size_t i = 0; i < p->map->nvm; i++)
-		off[i] = off_of(p, bound, i);
+	for (size_t i = 0; i < p->map->nvm; i++) {
+		const struct lat_bound *o = &bound[p->map->vm[i].of];
+		uint64_t most = MAX(MAX(o->early, o->late), o->uncertain);
+
+		most = khz ? (uint64_t)((unsigned __int128)most * khz / 1000000) : most;
+		off[i] = !o->guest ? 0 : o->known ? most : UINT64_MAX;
+	}
 	return off;
 }
 

@@ -95,23 +95,13 @@ static ssize_t only_vm(const struct load *l, const char *option)
 	return vm >= 0 ? vm : err_set(l->err, ENOENT, "option --%s: no VM is known", option);
 }
 
-/* n: bytes of the selector that text begins with, and its =. */
-static ssize_t syms_vm_of(const struct load *l, const char *text, size_t n, const char *option)
-{
-	_cleanup_free_ char *sel = NULL;
-
-	if (!n)
-		return only_vm(l, option);
-	sel = xstrndup(text, n - 1);
-	return hostmap_find_vm(l->m, sel, l->err);
-}
-
 /* The entry of the VM that text names, which is left with the rest. */
 static struct given *given_of(struct load *l, const char **text, const char *option)
 {
 	size_t n = selector(*text);
-	ssize_t vm = syms_vm_of(l, *text, n, option);
-	struct given new = { .vm = (size_t)vm };
+	_cleanup_free_ char *sel = n ? xstrndup(*text, n - 1) : NULL;
+	ssize_t vm = n ? hostmap_find_vm(l->m, sel, l->err) : only_vm(l, option);
+	struct given new = { 0 };
 
 	if (vm < 0)
 		return NULL;
@@ -190,20 +180,6 @@ static bool known_of(const struct load *l, size_t vm, const struct guest_syms_of
 	return false;
 }
 
-static int load_given(struct load *l, struct guest_syms *g, struct given *v,
-		      const struct guest_syms_of *guest, size_t n)
-{
-	_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
-	int ret;
-
-	if (v->f.vmlinux && !v->f.kallsyms && known_of(l, v->vm, guest, n, &known))
-		v->f.known = &known;
-	ret = guest_syms_read(&k, &v->f, l->err);
-	if (!ret)
-		syms_attach(g, l->m, v->vm, &k);
-	return ret;
-}
-
 static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
 			   const struct guest_syms_of *guest, size_t n, note_fn *note,
 			   struct kvmft_err *err)
@@ -222,8 +198,16 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 				   offsetof(struct ksyms_files, modules));
 	ret = ret ?: take_kaslr(&l);
 
-	for (size_t i = 0; i < l.n && !ret; i++)
-		ret = load_given(&l, g, &l.v[i], guest, n);
+	for (size_t i = 0; i < l.n && !ret; i++) {
+		_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
+		struct given *v = &l.v[i];
+
+		if (v->f.vmlinux && !v->f.kallsyms && known_of(&l, v->vm, guest, n, &known))
+			v->f.known = &known;
+		ret = guest_syms_read(&k, &v->f, l.err);
+		if (!ret)
+			syms_attach(g, l.m, v->vm, &k);
+	}
 	for (size_t i = 0; i < n && !ret; i++) {
 		size_t vm = l.m->vm[guest[i].vm].of;
 		_cleanup_(ksyms_free) struct ksyms k = { 0 };

@@ -530,16 +530,6 @@ static int qevents_finish(struct qevents *q, struct qev *e)
 	return 0;
 }
 
-static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
-{
-	struct qev *t = tcg_half(e, "_trans", QEV_TCG_TRANS, trans ?: e->format);
-	struct qev *x = tcg_half(e, "_exec", QEV_TCG_EXEC, e->format);
-	int ret = qevents_finish(q, t);
-
-	qev_free(e);
-	return qevents_finish(q, x) ?: ret;
-}
-
 static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const char **why)
 {
 	const char *open = memchr(d->p, '(', (size_t)(d->end - d->p)), *close;
@@ -570,8 +560,13 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 		fmt[1] = NULL;
 	else
 		fmt[0] = NULL;
-	ret = e->props & QEV_TCG ? finish_tcg(q, e, fmt[0]) : qevents_finish(q, e);
-	e = NULL;
+	if (e->props & QEV_TCG) {
+		ret = qevents_finish(q, tcg_half(e, "_trans", QEV_TCG_TRANS, fmt[0] ?: e->format));
+		ret = qevents_finish(q, tcg_half(e, "_exec", QEV_TCG_EXEC, e->format)) ?: ret;
+	} else {
+		ret = qevents_finish(q, e);
+		e = NULL;
+	}
 out:
 	qev_free(e);
 	free(fmt[0]);

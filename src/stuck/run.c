@@ -18,24 +18,19 @@
 
 /* ---- who ---- */
 
-/*
- * Interrupts come from any thread of a VMM; for two VMs of one process it is not known whose they
- * are.
- */
-static void add_threads(struct stuck *s, const struct vm *vm)
+static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 {
 	_cleanup_free_ uint32_t *tid = NULL;
 	size_t n = 0;
 
+	/*
+	 * Interrupts come from any thread of a VMM; for two VMs of one process it is not known whose
+	 * they are.
+	 */
 	if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
 		memory_out();
 	for (size_t i = 0; i < n && vm->n_vcpus; i++)
 		xu64map_put(&s->vm_of, tid[i], s->n);
-}
-
-static void stuck_add_vm(struct stuck *s, const struct vm *vm)
-{
-	add_threads(s, vm);
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
 		const struct vm_vcpu *vcpu = &vm->vcpu[i];
 		struct stuck_vcpu *c = xarray_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
