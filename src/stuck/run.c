@@ -24,8 +24,8 @@ static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 	size_t n = 0;
 
 	/*
-	 * Interrupts come from any thread of a VMM; for two VMs of one process it is not known whose
-	 * they are.
+	 * Interrupts come from any thread of a VMM; for two VMs of one process it is not known
+	 * whose they are.
 	 */
 	if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
 		memory_out();
