@@ -26,8 +26,8 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
  * Events, losses and damage, in the order of the walk. This and the following return 0 or -errno.
  */
 int db_item(struct db *d, const struct tl_item *i) __must_check;
-/* A callback for win_each(). */
-int db_window(void *db, const struct win_vcpu *v, uint64_t exit) __must_check;
+/* A callback for win_each(); what fails is told by the next db_item(), or db_walked(). */
+void db_window(void *db, const struct win_vcpu *v, uint64_t exit);
 /* A callback for lat_opts.each; of this analysis. */
 void db_latency(struct db *d, const struct lat *l);
 void db_case(void *db, enum lat_table_id id, const struct lat_case *c);

@@ -62,12 +62,12 @@ struct windows;
 void win_new(const struct timeline *t, struct windows **out);
 /*
  * Calls fn with each window of v as it ends, with v->entry and v->in of it, and the host TSC of its
- * exit: win_feed() returns what fn returns. Windows that are not completely known are left out.
+ * exit. Windows that are not completely known are left out.
  */
-void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
+void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
 	      void *ctx);
-/* Feeds the items of a timeline in order. 0 or -ENOMEM. */
-int win_feed(struct windows *w, const struct tl_item *item) __must_check;
+/* Feeds the items of a timeline in order. */
+void win_feed(struct windows *w, const struct tl_item *item);
 /* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
 /* To be called before figures are requested; more may be fed later. */

@@ -162,8 +162,9 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 	if (p->nguest && fmt->alignment)
 		win_new(p->t, &w);
 	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-		ret = w ? win_feed(w, item) : 0;
-		ret = ret ?: out_item(&s->out, item);
+		if (w)
+			win_feed(w, item);
+		ret = out_item(&s->out, item);
 	}
 	if (!ret && w) {
 		win_finish(w);
@@ -285,11 +286,12 @@ static int db_walk(struct filling *f)
 
 	while ((ret = tl_next(f->p->t, &item)) > 0) {
 		ret = db_item(f->db, item);
-		ret = ret || !f->b.w ? ret : win_feed(f->b.w, item);
-		if (f->lat)
-			lat_feed(f->lat, item);
 		if (ret)
 			return ret;
+		if (f->b.w)
+			win_feed(f->b.w, item);
+		if (f->lat)
+			lat_feed(f->lat, item);
 		if (f->b.b)
 			blame_find(f->b.b, item);
 	}

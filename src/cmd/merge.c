@@ -247,8 +247,9 @@ static int merge_walk(struct merge *m)
 		/* All items of captures that have ended: there are millions of them. */
 		while (left && (ret = tl_next(t, &item)) > 0) {
 			left -= item->kind == TL_EVENT;
-			ret = w ? win_feed(w, item) : 0;
-			ret = ret ?: out_item(&m->s.out, item);
+			if (w)
+				win_feed(w, item);
+			ret = out_item(&m->s.out, item);
 			if (ret)
 				break;
 		}
@@ -259,21 +260,16 @@ static int merge_walk(struct merge *m)
 	while (!m->enough && (ret = tl_next(m->p->t, &item)) > 0) {
 		bool late = m->f && follow_late(m->f, item);
 
-		ret = m->p->nguest && !late ? win_feed(m->w, item) : 0;
-		if (!ret) {
-			/*
-			 * Captures being followed are read completely, or what is new would not be
-			 * known.
-			 */
-			if (m->f && (item->host < m->from || item->host > m->to))
-				m->enough |= item->kind == TL_EVENT && item->host > m->to;
-			else if (!m->pick)
-				ret = merge_show(m, item);
-			else
-				ret = pick_wants(m->pick, item)
-					      ? pick_feed(m->pick, item, merge_show, m)
-					      : 0;
-		}
+		ret = 0;
+		if (m->p->nguest && !late)
+			win_feed(m->w, item);
+		/* Captures being followed are read completely, else what is new is not known. */
+		if (m->f && (item->host < m->from || item->host > m->to))
+			m->enough |= item->kind == TL_EVENT && item->host > m->to;
+		else if (!m->pick)
+			ret = merge_show(m, item);
+		else if (pick_wants(m->pick, item))
+			ret = pick_feed(m->pick, item, merge_show, m);
 		if (ret)
 			break;
 	}

@@ -125,9 +125,9 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 		win_new(v.p.t, &v.w);
 		msr_pairs_new(v.p.t, &v.pairs);
-		while (!ret && (ret = tl_next(v.p.t, &item)) > 0) {
+		while ((ret = tl_next(v.p.t, &item)) > 0) {
 			note_span(&v, item);
-			ret = win_feed(v.w, item);
+			win_feed(v.w, item);
 			msr_pairs_feed(v.pairs, item);
 		}
 		if (!ret) {

@@ -183,9 +183,8 @@ int blaming_find(struct blaming *m)
 	int ret;
 
 	while ((ret = tl_next(m->p->t, &item)) > 0) {
-		ret = m->w && m->p->nguest ? win_feed(m->w, item) : 0;
-		if (ret)
-			break;
+		if (m->w && m->p->nguest)
+			win_feed(m->w, item);
 		blame_find(m->b, item);
 	}
 	if (m->w)

@@ -429,18 +429,17 @@ static int db_put_fields(struct db *d, const struct event_plan *p, const struct 
 
 /* ---- what was concluded from events: windows, chains, spikes, exits ---- */
 
-int db_window(void *db, const struct win_vcpu *v, uint64_t exit)
+void db_window(void *db, const struct win_vcpu *v, uint64_t exit)
 {
 	struct db *d = db;
 
 	if (db_vm_of(d, (int64_t)v->vm) != (int64_t)v->vm) /* a second capture of the same guest */
-		return 0;
+		return;
 	db_put_vcpu(d, (int64_t)v->vm, v->vcpu);
 	db_put_stamp(d, v->entry, (int64_t)v->vm, v->vcpu);
 	db_put_stamp(d, exit, (int64_t)v->vm, v->vcpu);
 	sq_s64(d->sq, (int64_t)v->in);
 	db_add(d, DB_WINDOWS);
-	return d->error;
 }
 
 void db_latency(struct db *d, const struct lat *l)

@@ -38,7 +38,7 @@ struct windows {
 	} * ev;
 	size_t hosts;
 	const struct turn_events *turns; /* of the only host */
-	int (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
+	void (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
 	void *ctx;
 };
 
@@ -96,7 +96,7 @@ void win_new(const struct timeline *t, struct windows **out)
 	}
 }
 
-void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
+void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
 	      void *ctx)
 {
 	w->each = fn;
@@ -324,12 +324,11 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 	v->turn = (struct vcpu_turn){ 0 };
 }
 
-static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
-		    enum turn_event e)
+static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
+		     enum turn_event e)
 {
 	/* As early, and as late, as they may have been. */
 	uint64_t early = i->host - MIN(i->host, i->around), late = i->host + i->width + i->around;
-	int ret = 0;
 
 	switch (vcpu_turn_step(&v->turn, e)) {
 	case TURN_SAME: break;
@@ -340,7 +339,8 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 		if (v->in)
 			account_window(w, v, late);
 		v->exit = late;
-		ret = w->each ? w->each(w->ctx, v, late) : 0;
+		if (w->each)
+			w->each(w->ctx, v, late);
 		break;
 	case TURN_MISSED:
 		settle_unknown(w, v);
@@ -350,12 +350,11 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 	if (v->on != w->ev[i->src->id].host)
 		account_run(w, v);
 	v->on = w->ev[i->src->id].host;
-	return ret;
 }
 
 /* Also of a vCPU that had none since the last gap, or within it; or of a guest. */
-static __attribute__((noinline)) int any_event(struct windows *w, const struct tl_item *i,
-					       size_t vm, enum turn_event e)
+static __attribute__((noinline)) void any_event(struct windows *w, const struct tl_item *i,
+						size_t vm, enum turn_event e)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
@@ -377,35 +376,31 @@ static __attribute__((noinline)) int any_event(struct windows *w, const struct t
 
 		account(w, v, i->host, &s);
 		win_forget(w, v);
-		return 0;
+	} else if (e != TURN_OTHER) {
+		win_turn(w, v, i, e);
+	} else {
+		win_guest_event(w, v, i);
 	}
-	if (e != TURN_OTHER)
-		return win_turn(w, v, i, e);
-	win_guest_event(w, v, i);
-	return 0;
 }
 
-static inline int win_event(struct windows *w, const struct tl_item *i, size_t vm,
-			    enum turn_event e)
+static inline void win_event(struct windows *w, const struct tl_item *i, size_t vm,
+			     enum turn_event e)
 {
 	struct win_vcpu *v = win_recent(w, vm, (uint32_t)i->vcpu);
 
 	if (!v || !v->heard || e == TURN_OTHER || i->host <= w->blind_until)
-		return any_event(w, i, vm, e);
-	return win_turn(w, v, i, e);
+		any_event(w, i, vm, e);
+	else
+		win_turn(w, v, i, e);
 }
 
 /* An event of a host that says something about the turns of its thread's vCPU. */
-static __attribute__((noinline)) int feed_turn(struct windows *w, const struct tl_item *i,
-					       enum turn_event e)
+static __attribute__((noinline)) void feed_turn(struct windows *w, const struct tl_item *i,
+						enum turn_event e)
 {
-	int ret = 0;
-
 	/* The host's windows are those of all captures of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
-	     vm = tl_hostmap(w->t)->vm[vm].next)
-		ret = win_event(w, i, vm, e);
-	return ret;
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END; vm = tl_hostmap(w->t)->vm[vm].next)
+		win_event(w, i, vm, e);
 }
 
 static inline enum turn_event host_turn(const struct windows *w, const struct tl_item *i)
@@ -414,12 +409,12 @@ static inline enum turn_event host_turn(const struct windows *w, const struct tl
 				     : turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
 }
 
-static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl_item *i)
+static __attribute__((noinline)) void feed_any(struct windows *w, const struct tl_item *i)
 {
 	enum turn_event e;
 
 	if (i->src->qemu)
-		return 0;
+		return;
 	if (!w->started) {
 		w->started = true;
 		w->from = i->host;
@@ -437,13 +432,17 @@ static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl
 			}
 			w->nheard = 0;
 		}
-		return 0;
+		return;
 	}
-	if (i->src->guest)
-		return i->vcpu < 0 || i->vm < 0 ? 0 : win_event(w, i, i->src->vm, TURN_OTHER);
+	if (i->src->guest) {
+		if (i->vcpu >= 0 && i->vm >= 0)
+			win_event(w, i, i->src->vm, TURN_OTHER);
+		return;
+	}
 	w->last_host = i->host;
 	e = i->marker ? TURN_OTHER : host_turn(w, i);
-	return e == TURN_OTHER ? 0 : feed_turn(w, i, e);
+	if (e != TURN_OTHER)
+		feed_turn(w, i, e);
 }
 
 /* The usual event of a guest: in a window, and in the slice of the one before it. */
@@ -462,17 +461,18 @@ static inline bool feed_inside(struct windows *w, const struct tl_item *i)
 	return true;
 }
 
-int win_feed(struct windows *w, const struct tl_item *i)
+void win_feed(struct windows *w, const struct tl_item *i)
 {
 	enum turn_event e;
 
-	if (!i->usual || !w->started)
-		return feed_any(w, i);
-	if (i->guest)
-		return feed_inside(w, i) ? 0 : feed_any(w, i);
-	w->last_host = i->host;
-	e = host_turn(w, i);
-	return e == TURN_OTHER ? 0 : feed_turn(w, i, e);
+	if (!i->usual || !w->started || (i->guest && !feed_inside(w, i))) {
+		feed_any(w, i);
+	} else if (!i->guest) {
+		w->last_host = i->host;
+		e = host_turn(w, i);
+		if (e != TURN_OTHER)
+			feed_turn(w, i, e);
+	}
 }
 
 /* n events were taken for inside of a window that the host's end has left open. */

@@ -296,11 +296,11 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 	const struct tl_item *item;
 	struct windows *w = NULL;
 	struct tl_loss loss;
-	int ret = 0;
+	int ret;
 
 	win_new(pair->t, &w);
-	while (!ret && (ret = tl_next(pair->t, &item)) > 0) {
-		ret = win_feed(w, item);
+	while ((ret = tl_next(pair->t, &item)) > 0) {
+		win_feed(w, item);
 		if (item->kind == TL_EVENT && !item->guest) {
 			count[item->rec->id]++;
 			p->events++;
