@@ -12,17 +12,16 @@
 /*
  * The coarse search, over all possible offsets.
  *
- * Host time is cut into cells of a power of two cycles. Per vCPU there is a list of stretches of
- * cells in which the guest cannot have run, nor in the cell before. Shifted by an event's time,
- * they are the offsets (in cells) that the event contradicts: one more from the beginning of each
- * on, one less after its end. The sums over all events are the contradictions of each offset; with
- * 16 it is dropped. So many events are tested that a wrong offset contradicts about 64 of them: by
- * chance one of 10^11 wrong offsets remains, and a right one remains even if a quarter as many
- * events are wrong as a wrong one would make.
+ * Host time is cut into cells of a power of two cycles. Per vCPU one bit per cell says whether the
+ * guest may have run in it or in the cell before. For one event, the offsets (in cells) that do not
+ * contradict it are then that row of bits, shifted by the event's time: 64 offsets with one
+ * operation. Each offset has a counter of contradictions in four bit planes and is dropped at 16.
+ * So many events are tested that a wrong offset contradicts about 64 of them: by chance one of
+ * 10^11 wrong offsets remains, and a right one remains even if a quarter as many events are wrong
+ * as a wrong one would make.
  */
 
-#define BLOCK	   32768	/* candidates at once: they stay in the L2 cache */
-#define TOO_MANY   16		/* events outside */
+#define BLOCK	   512		/* words of 64 candidates at once: they stay in the L1 cache */
 #define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
 #define MAX_ROWS   8		/* vCPUs whose windows are looked at here, ... */
 #define ROW_BITS   (1ull << 29) /* ... if that takes no more memory */
@@ -32,7 +31,7 @@
 #define FEW_CELLS  256 /* they are not searched again, in cells smaller by ... */
 #define FINER	   6   /* ... so many bits, ... */
 #define FINE	   8   /* ... down to this part of the mean window */
-#define GAP_WORK   3
+#define WORD_WORK  3
 #define FETCH_WORK 20
 
 /* What remains visible of gaps between windows in cells of 2^n cycles. */
@@ -42,10 +41,13 @@ struct gaps {
 };
 
 struct row {
-	struct cells {
-		int64_t from, to;
-	} * gap; /* NULL: this vCPU is not looked at here */
-	size_t n;
+	uint64_t *bit; /* reversed: bit 64 + n - 1 - b is that of cell b; with ones before and
+		        * after */
+	int64_t n, words;
+};
+
+struct planes {
+	uint64_t m[4][BLOCK], dead[BLOCK];
 };
 
 /* ---- how fine the grid has to be ---- */
@@ -99,78 +101,151 @@ static int pick_shift(struct solve *s, const struct gaps *g)
 	return s->share ? (int)shift : -1;
 }
 
-/* ---- where the guest cannot have run, against candidates ---- */
+/* ---- rows: where the guest may have run ---- */
 
-static void make_row(const struct solve *s, const struct solve_vcpu *v, unsigned int shift,
-		     struct row *r)
+static void set_bits(uint64_t *bit, int64_t from, int64_t to)
 {
-	r->gap = xcalloc(v->w.n, sizeof(*r->gap));
-	/* Nothing is known about a vCPU before its first entry and after its last exit. */
-	for (size_t i = 1; i < v->w.n; i++) {
-		struct cells g = { (solve_h(s, v->w.v[i - 1].to) >> shift) + 2,
-				   (solve_h(s, v->w.v[i].from) >> shift) - 1 };
-
-		if (g.from <= g.to)
-			r->gap[r->n++] = g;
-	}
-}
-
-/* Each of them is contradicted too often. */
-static bool all_dead(const int32_t *out, int64_t cells)
-{
-	int64_t sum = 0;
-
-	for (int64_t k = 0; k < cells; k++)
-		if ((sum += out[k]) < TOO_MANY)
-			return false;
-	return true;
-}
-
-/* A block of candidates against up to `tests` events; row[] by index of the vCPU. */
-static int search_block(struct solve *s, int32_t *out, const struct row *row, size_t tests,
-			int64_t first, int64_t cells, unsigned int shift)
-{
-	int64_t sum = 0;
-
-	memset(out, 0, (size_t)(cells + 1) * sizeof(*out));
-	for (size_t i = 0, done = 0; i < s->nev && done < tests; i++) {
-		const struct row *r = &row[s->ev[i].v];
-		/* Candidate k of the block has the event in the host's cell at - k. */
-		int64_t at = ((s->ev[i].g - s->lo) >> shift) - first;
-		size_t k = COUNT_BEFORE(g, r->n, r->gap[g].to < at - cells + 1), begun = k;
-
-		if (!r->gap)
-			continue;
-		for (; k < r->n && r->gap[k].from <= at; k++) {
-			out[MAX(at - r->gap[k].to, 0)]++;
-			out[MIN(at - r->gap[k].from + 1, cells)]--;
+	for (int64_t b = from; b <= to; b++) {
+		if (!(b & 63) && to - b >= 63) {
+			bit[b >> 6] = ~0ull;
+			b += 63;
+		} else {
+			bit[b >> 6] |= 1ull << (b & 63);
 		}
-		if (!solve_spend(s, FETCH_WORK + (k - begun) * GAP_WORK))
-			return -ETIME;
-		if (!(++done % 16) && all_dead(out, cells))
-			return 0;
 	}
-	for (int64_t k = 0; k < cells; k++) {
-		int64_t from = s->lo + ((first + k) << shift);
+}
 
-		sum += out[k];
-		if (sum >= TOO_MANY)
+/* Cells from..to of the row, as far as there are such. */
+static void set_cells(struct row *r, int64_t from, int64_t to)
+{
+	from = MAX(from, 0);
+	to = MIN(to, r->n - 1);
+	if (from <= to)
+		set_bits(r->bit, 64 + r->n - 1 - to, 64 + r->n - 1 - from);
+}
+
+static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int shift, struct row *r)
+{
+	int64_t first = solve_h(s, v->w.v[0].from) >> shift;
+	int64_t last = solve_h(s, v->w.v[v->w.n - 1].to) >> shift;
+
+	r->n = (int64_t)(s->hspan >> shift) + 2;
+	r->words = r->n / 64 + 3;
+	r->bit = xcalloc((size_t)r->words, sizeof(*r->bit));
+	set_bits(r->bit, 0, 63);
+	set_bits(r->bit, 64 + r->n, r->words * 64 - 1);
+	/* Nothing is known about a vCPU before its first entry and after its last exit. */
+	set_cells(r, 0, first);
+	set_cells(r, last, r->n - 1);
+	for (size_t i = 0; i < v->w.n; i++)
+		set_cells(r, solve_h(s, v->w.v[i].from) >> shift,
+			  (solve_h(s, v->w.v[i].to) >> shift) + 1);
+	return solve_spend(s, v->w.n * 8 + (uint64_t)r->words) ? 0 : -ETIME;
+}
+
+/* ---- events against candidates ---- */
+
+/* 64 * 8 candidates at once: compilers vectorize the inner loops. */
+static inline void test_words(struct planes *p, const uint64_t *row, unsigned int s, size_t at)
+{
+	uint64_t carry[8], next;
+
+	for (int i = 0; i < 8; i++)
+		carry[i] =
+			~(row[i] >> s | (row[i + 1] << 1) << (63 - s)) & ~p->dead[at + (size_t)i];
+	for (int k = 0; k < 4; k++)
+		for (int i = 0; i < 8; i++) {
+			next = p->m[k][at + (size_t)i] & carry[i];
+			p->m[k][at + (size_t)i] ^= carry[i];
+			carry[i] = next;
+		}
+	for (int i = 0; i < 8; i++)
+		p->dead[at + (size_t)i] |= carry[i];
+}
+
+/* Candidate i of the block reads bit pos + i of the row; outside the row everything is possible. */
+static void test_event(struct planes *p, const struct row *r, int64_t pos, size_t words)
+{
+	int64_t w = (pos + 64) >> 6, from = w < 0 ? (-w + 7) & ~7ll : 0;
+	int64_t to = MIN((int64_t)words, r->words - 1 - w);
+	unsigned int s = (unsigned int)((pos + 64) & 63);
+	uint64_t edge[9];
+
+	if (w < 0 && from > 0)
+		from -= 8; /* the words before the row's first are ones */
+	for (int64_t i = from; i < to; i += 8) {
+		const uint64_t *row = r->bit + w + i;
+
+		if (w + i < 0 || w + i + 9 > r->words) {
+			for (int64_t k = 0; k < 9; k++)
+				edge[k] = w + i + k >= 0 && w + i + k < r->words ? row[k] : ~0ull;
+			row = edge;
+		}
+		test_words(p, row, s, (size_t)i);
+	}
+}
+
+static bool all_dead(const struct planes *p, size_t words)
+{
+	uint64_t alive = 0;
+
+	for (size_t i = 0; i < words; i++)
+		alive |= ~p->dead[i];
+	return !alive;
+}
+
+static int keep_cells(struct solve *s, const struct planes *p, int64_t first, size_t words,
+		      unsigned int shift)
+{
+	for (size_t i = 0; i < words * 64; i++) {
+		struct solve_cell *c;
+		int64_t from = s->lo + ((first + (int64_t)i) << shift);
+		uint64_t out = 0;
+
+		if (p->dead[i / 64] >> (i % 64) & 1)
 			continue;
 		if (s->ncell >= s->most)
 			return -E2BIG;
-		*(struct solve_cell *)xarray_grow(&s->cell, s->ncell, &s->cellcap,
-						  sizeof(*s->cell)) =
-			(struct solve_cell){ from, from + (1ll << shift), (uint64_t)sum };
+		for (int k = 0; k < 4; k++)
+			out |= (p->m[k][i / 64] >> (i % 64) & 1) << k;
+		c = xarray_grow(&s->cell, s->ncell, &s->cellcap, sizeof(*c));
+		*c = (struct solve_cell){ .from = from,
+					  .to = from + (1ll << shift),
+					  .outside = out };
 		s->ncell++;
 	}
 	return 0;
+}
+
+/* A block of `cells` candidates against up to `tests` events; row[] by index of the vCPU. */
+static int search_block(struct solve *s, struct planes *p, const struct row *row, size_t tests,
+			int64_t first, size_t cells, unsigned int shift)
+{
+	size_t words = (cells + 63) / 64;
+
+	memset(p, 0, sizeof(*p));
+	if (cells % 64)
+		p->dead[cells / 64] = ~0ull << cells % 64;
+	for (size_t i = 0, done = 0; i < s->nev && done < tests; i++) {
+		const struct row *r = &row[s->ev[i].v];
+		int64_t cell = (s->ev[i].g - s->lo) >> shift;
+
+		if (!r->bit)
+			continue;
+		test_event(p, r, r->n - 1 - cell + first, words);
+		if (!solve_spend(s, FETCH_WORK + words * WORD_WORK))
+			return -ETIME;
+		if (!(++done % 16) && all_dead(p, words))
+			return 0;
+	}
+	return keep_cells(s, p, first, words, shift);
 }
 
 /* The candidates in n cells of an earlier, coarser search, in order. */
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift,
 		  const struct solve_cell *in, size_t n)
 {
-	_cleanup_free_ int32_t *out = xcalloc(BLOCK + 1, sizeof(*out));
+	_cleanup_free_ struct planes *p = xmalloc(sizeof(*p));
 	int ret = 0;
 
 	s->ncell = 0;
@@ -178,7 +253,7 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 		for (k = i + 1; k < n && in[k].from == in[k - 1].to; k++)
 			;
 		for (int64_t from = in[i].from, to = in [k - 1].to; from < to && !ret;) {
-			int64_t cells = MIN(((to - from - 1) >> shift) + 1, BLOCK);
+			int64_t cells = MIN(((to - from - 1) >> shift) + 1, BLOCK * 64);
 
 			/* Candidates must move enough events into the host's time. */
 			size_t early = COUNT_BEFORE(e, s->nev, s->order[e] < from);
@@ -187,8 +262,8 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 									 (int64_t)s->hspan);
 
 			if (late - early >= solve_least(s->nev))
-				ret = search_block(s, out, row, tests, (from - s->lo) >> shift,
-						   cells, shift);
+				ret = search_block(s, p, row, tests, (from - s->lo) >> shift,
+						   (size_t)cells, shift);
 			from += cells << shift;
 		}
 	}
@@ -205,7 +280,7 @@ static ssize_t next_row(const struct solve *s, const struct gaps *g, const struc
 		unsigned __int128 tells =
 			g[i].known ? (unsigned __int128)seen_empty(&g[i], 0) * s->v[i].taken : 0;
 
-		if (row[i].gap || tells <= most)
+		if (row[i].bit || tells <= most)
 			continue;
 		most = tells;
 		best = (ssize_t)i;
@@ -213,20 +288,22 @@ static ssize_t next_row(const struct solve *s, const struct gaps *g, const struc
 	return best;
 }
 
-static void solve_make_rows(struct solve *s, const struct gaps *g, struct row *row,
-			    unsigned int shift)
+static int solve_make_rows(struct solve *s, const struct gaps *g, struct row *row,
+			   unsigned int shift)
 {
 	ssize_t v;
+	int ret = 0;
 
 	for (size_t i = 0; i < s->nv; i++) {
-		free(row[i].gap);
-		row[i] = (struct row){ 0 };
+		free(row[i].bit);
+		row[i].bit = NULL;
 	}
-	for (size_t n = 0; n < MAX_ROWS && (v = next_row(s, g, row)) >= 0; n++) {
+	for (size_t n = 0; n < MAX_ROWS && !ret && (v = next_row(s, g, row)) >= 0; n++) {
 		if (n && (s->hspan >> shift) * (n + 1) > ROW_BITS)
 			break;
-		make_row(s, &s->v[v], shift, &row[v]);
+		ret = make_row(s, &s->v[v], shift, &row[v]);
 	}
+	return ret;
 }
 
 /*
@@ -246,8 +323,7 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 		size_t n = s->ncell, enough = solve_enough(s);
 
 		s->fine = (int64_t)1 << shift;
-		solve_make_rows(s, g, row, (unsigned int)shift);
-		ret = -E2BIG;
+		ret = solve_make_rows(s, g, row, (unsigned int)shift) ?: -E2BIG;
 		s->most = MANY_CELLS;
 		for (size_t k = 1; ret == -E2BIG && k <= 16 && enough * k < 4 * s->nev; k *= 4)
 			ret = search(s, row, enough * k, (unsigned int)shift, in, n);
@@ -292,8 +368,8 @@ static int solve_grid(struct solve *s)
 			ret = solve_spend(s, s->v[i].w.n) ? 0 : -ETIME;
 		}
 	ret = ret ?: run_grid(s, g, row);
-	for (size_t i = 0; i < s->nv; i++)
-		free(row[i].gap);
+	for (size_t i = 0; row && i < s->nv; i++)
+		free(row[i].bit);
 	return ret;
 }
 
