@@ -304,7 +304,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		.all = m->o->all, .worst = m->o->worst.v,
 		.color = m->o->file.page.color, .width = m->o->file.page.width,
 	};
-	struct out_clock again;
+	struct out_clock again = *clock;
 	bool text = !strcmp(fmt->name, "text");
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
 		       strcmp(fmt->name, "openmetrics") &&

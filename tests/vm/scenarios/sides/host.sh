@@ -74,7 +74,7 @@ step_bring()
 # By the guest agent, as in a guest without a network.
 step_qga()
 {
-	"$KVMFT" record -o /tmp/qga --guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/qga.err
+	"$KVMFT" record -o /tmp/qga ${SYMBOLS:+--guest-options --symbols} --guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/qga.err
 	check "by the guest agent: exit 0" same "$?" 0
 	sed 's/^/# /' /tmp/qga.err
 	keep qga
