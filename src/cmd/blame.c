@@ -331,6 +331,23 @@ static int over_budget(const struct blame_cmd *m)
 		       s->sure ? "" : ", not sure", b.s ?: "");
 }
 
+/* Nothing was over the budget by the stamps of guests: 0, or the first whose stamps are wrong. */
+static int budget_sure(const struct blame_cmd *m)
+{
+	for (size_t i = 0; m->o->budget.set && m->b.w && i < m->p.nguest; i++) {
+		const struct hostmap_vm *vm = &m->p.map->vm[m->p.guest[i].vm];
+		struct win_stats s;
+
+		win_total(m->b.w, (int64_t)m->p.guest[i].vm, &s);
+		if (s.outside && (m->b.o.vm < 0 || (int64_t)vm->of == m->b.o.vm))
+			return err_lack(m->err, ERANGE,
+					"%s is misaligned: whether it kept the budget cannot be "
+					"told (see kvmft verify)",
+					vm->label);
+	}
+	return 0;
+}
+
 /* rows: for a sum; NULL: none is wanted. */
 static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
 		      struct sbuf *rows, struct kvmft_err *err)
@@ -349,7 +366,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	}
 	ret = ret ?: blaming_explain(&m.b);
 	if (!ret && !blame_spikes(m.b.b)) {
-		ret = no_spikes(&m);
+		ret = budget_sure(&m) ?: no_spikes(&m);
 		if (ret && opts->budget.set) /* which was not exceeded then, nor kept */
 			ret = err_lack(err, ret, "%s", err->text);
 	}

@@ -628,6 +628,13 @@ capture host <"$tmp/both"
 run "$kvmft" blame --budget 6us --what timerlat "$tmp/host" "$tmp/guest=one"
 status_is 0 "within the budget"
 err_has 'nothing was late by as much as --budget says' "... is said"
+awk '/^[0-9]/ { $2 += 2137 } { print }' "$tmp/guest.txt" >"$tmp/lies.txt"
+ok "a guest that lies about its clock" "$mkcap" --capture "$tmp/lies" "$tmp/lies.txt"
+run "$kvmft" blame -q --budget 1s "$tmp/host" "$tmp/lies=one"
+status_is 4 "... has kept no budget"
+err_has 'one is misaligned: whether it kept the budget cannot be told' "... which is said"
+run "$kvmft" blame -q --budget 1s --vm two "$tmp/host" "$tmp/lies=one"
+is "$(grep -c misaligned "$err")" 0 "... of itself alone"
 cat >"$tmp/want" <<'END'
 timerlat 6000 host-task: host-task (thief-55) 5000, guest-irqs-off (<idle>-0) 800, host-irq (irq) 200
 noise 4000 guest-code: guest-code (hog-78) 4000
