@@ -211,6 +211,7 @@ struct diff {
 	struct diff_gate *gate; /* borrowed; judged by diff_compare() */
 	size_t ngate;
 	bool lossy; /* events were lost: no gate can be judged */
+	bool misaligned; /* a guest is: nor can what its events say */
 	struct diff_fact *fact;
 	size_t nfact, fact_cap;
 };

@@ -228,6 +228,7 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 			       .ctx = s };
 	const struct tl_item *item;
 	struct kvmft_err why = { .text = "" };
+	struct windows *w = NULL;
 	struct lat *l = NULL;
 	int ret;
 
@@ -257,7 +258,11 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 		pick_free(pick);
 		return ret;
 	}
+	if (p->nguest)
+		win_new(p->t, &w);
 	while ((ret = tl_next(p->t, &item)) > 0) {
+		if (w && (ret = win_feed(w, item)) < 0)
+			break;
 		if (l)
 			lat_feed(l, item);
 		if (pick && item->kind == TL_EVENT && pick_wants(pick, item) &&
@@ -266,6 +271,17 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 	}
 	if (l)
 		lat_finish(l);
+	if (w)
+		win_finish(w);
+	for (size_t i = 0; w && i < p->nguest; i++) {
+		struct win_stats of;
+
+		win_total(w, (int64_t)p->guest[i].vm, &of);
+		sink_tell_alignment(p, w, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, true);
+		run->d.misaligned |= of.outside &&
+				     (lo.vm < 0 || (int64_t)p->map->vm[p->guest[i].vm].of == lo.vm);
+	}
+	win_free(w);
 	if (!ret && l)
 		diff_latency_end(s, l);
 	lat_free(l);

@@ -617,8 +617,14 @@ static int gates_judge(struct diff *d)
 	struct build b = { .d = &only };
 	int ret;
 
-	for (size_t i = 0; i < d->ngate; i++)
-		d->gate[i].why = d->lossy ? "events were lost" : gate_rows(&b, &d->gate[i]);
+	for (size_t i = 0; i < d->ngate; i++) {
+		struct diff_gate *g = &d->gate[i];
+
+		if (d->misaligned && (g->kind == DIFF_LATENCY || g->measure == DIFF_PER_OP))
+			g->why = "a guest is misaligned (see kvmft verify)";
+		else
+			g->why = d->lossy ? "events were lost" : gate_rows(&b, g);
+	}
 	ret = boot_test(b.row, only.n, &d->boot);
 	for (size_t i = 0, r = 0; i < d->ngate && !ret; i++) {
 		struct diff_gate *g = &d->gate[i];

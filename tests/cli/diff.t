@@ -218,12 +218,17 @@ done
 	printf '%s\n' "meta vm id=200-12 pid=200 fd=12 name=two" "meta vcpu vm=200-12 id=0 tid=201 offset=0 ratio=0 frac=0 tsc=1" \
 		"1 1000000000 201 kvm_entry vcpu_id=0" "1 1900000000 201 kvm_exit exit_reason=1 isa=1 vcpu_id=0"
 } >"$tmp/pair.txt"
-for guest in one:1000000 few:1000000 many:100000; do
-	awk -v step="${guest#*:}" 'BEGIN { print "meta side name=guest\nmeta cpu n=0 apicid=0"
-		for (t = 1e9 + 1000; t < 2e9; t += step) printf "0 %.0f 77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0\n", t }' \
-		>"$tmp/${guest%:*}.txt"
+# Its events are in the time of each Nth entry, or before that.
+for guest in one:10:50:101 few:10:50:201 many:1:50:201 lies:10:-50:101; do
+	IFS=: read -r name nth off tid <<-END
+		$guest
+	END
+	awk -v nth="$nth" -v off="$off" -v tid="$tid" 'BEGIN { print "meta side name=guest\nmeta cpu n=0 apicid=0" }
+		tid == 201 && $3 == 101 { $3 = 201; }
+		$3 == tid && $4 == "kvm_entry" && n++ % nth == 0 && $2 > 1000002000 && $2 < 1899000000 { printf "0 %.0f 77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0\n", $2 + off }' \
+		"$tmp/ops0.txt" >"$tmp/$name.txt"
 done
-for capture in pair one few many; do
+for capture in pair one few many lies; do
 	"$mkcap" --capture "$tmp/$capture" "$tmp/$capture.txt"
 done
 for of in "--vm one:0" ":1"; do
@@ -232,6 +237,10 @@ for of in "--vm one:0" ":1"; do
 		--after-guest "$tmp/many=two" --fail-if 'exits/op < -50 %'
 	status_is "${of#*:}" "another VM claims ten times as many operations${of%:*}"
 done
+diff_of pair pair --op sched_switch --before-guest "$tmp/one=one" --after-guest "$tmp/lies=one" --fail-if 'exits/op < -50 %' --fail-if 'exits/s < -50 %'
+status_is 4 "a guest that lies about its clock"
+out_has '^CANNOT TELL .*exits/op.*: a guest is misaligned' "... is no measure"
+out_has '^PASS +exits/s' "... of what it says"
 # shellcheck disable=SC2086 # two words
 diff_of ops0 ops2 $per_op --fail-if 'exits/op > +9 %'
 status_is 0 "what is surely below a limit passes"
