@@ -154,6 +154,8 @@ const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 uint64_t blame_count(const struct blame *b, enum blame_what what);
 /* The same, however short they were: 0 is no proof that nothing was late. */
 uint64_t blame_measured(const struct blame *b);
+/* Spans that had begun and did not end in the recording. */
+uint64_t blame_spans_open(const struct blame *b);
 /* Why a search for spans found none, in why; false: they were only short. */
 bool blame_spans_unmet(const struct blame *b, struct sbuf *why);
 /* What the captures lack to find such spikes; NULL: nothing. */

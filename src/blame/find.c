@@ -431,6 +431,11 @@ uint64_t blame_measured(const struct blame *b)
 	return b->measured;
 }
 
+uint64_t blame_spans_open(const struct blame *b)
+{
+	return b->spans ? spans_count(b->spans, SPANS_OPEN) : 0;
+}
+
 bool blame_spans_unmet(const struct blame *b, struct sbuf *why)
 {
 	if (b->measured || spans_unmet(b->spans, why))

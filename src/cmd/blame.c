@@ -280,6 +280,9 @@ static int no_spikes(const struct blame_cmd *m)
 		cli_note("nothing was late%s%s", o->budget.set ? " by as much as --budget says" :
 						 o->than.set ? " by as much as --than says" : "",
 			 o->what ? ", among what --what asks for" : "");
+	if (!o->quiet && o->budget.set && blame_spans_open(m->b.b))
+		cli_note("%llu had begun and did not end in the recording: not measured",
+			 (unsigned long long)blame_spans_open(m->b.b));
 	return 0;
 }
 
