@@ -261,8 +261,8 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 	if (p->nguest)
 		win_new(p->t, &w);
 	while ((ret = tl_next(p->t, &item)) > 0) {
-		if (w && (ret = win_feed(w, item)) < 0)
-			break;
+		if (w)
+			win_feed(w, item);
 		if (l)
 			lat_feed(l, item);
 		if (pick && item->kind == TL_EVENT && pick_wants(pick, item) &&
