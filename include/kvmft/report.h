@@ -200,7 +200,8 @@ void report_row_place(const struct report *r, const struct report_row *row,
 struct hostmap *report_hostmap(const struct report *r);
 
 enum report_key {
-	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT
+	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT,
+	KEY_CPU, /* with opts.split: time on a CPU */
 };
 extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
 

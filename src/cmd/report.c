@@ -118,7 +118,7 @@ static int parse(struct run *run)
 
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
-		.percentiles = o->percentiles, .split = o->split, .by_rip = o->by == BY_RIP,
+		.percentiles = o->percentiles, .split = o->split || o->key == KEY_CPU, .by_rip = o->by == BY_RIP,
 		.has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
@@ -148,8 +148,8 @@ static int parse(struct run *run)
 		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
 				 class_name(c));
 	if (run->ro.split && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
-		return err_usage(run->err, "option --split: only for --event vmexit, and not with "
-					   "--semantics perf");
+		return err_usage(run->err, "options --split and --key cpu: only for --event vmexit, "
+					   "and not with --semantics perf");
 	return 0;
 }
 
@@ -544,8 +544,9 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 		return err_usage(err, "--by %s has no metrics", by_names[o->by]);
 	if (ret || o->inputs.n < 2)
 		return ret;
-	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS)
-		return err_usage(err, "--by stack, --format openmetrics: one capture at a time");
+	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS || o->key == KEY_CPU)
+		return err_usage(err, "--by stack, --key cpu and --format openmetrics: one capture "
+				      "at a time");
 	ret = parse(&run);
 	run_free(&run);
 	return ret ?: many_begin(&o->inputs, report_one, o, cli_note, &o->many, err);

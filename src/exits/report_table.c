@@ -243,6 +243,7 @@ const char *const report_keys[] = {
 	[KEY_NAME] = "ev_name",
 	[KEY_SAMPLES_PCT] = "percent_sample",
 	[KEY_TIME_PCT] = "percent_time",
+	[KEY_CPU] = "cpu",
 	NULL,
 };
 
@@ -566,6 +567,11 @@ static unsigned __int128 order(const struct report *r, const struct report_row *
 	case KEY_TIME_PCT: return row->ticks;
 	case KEY_MAX: return row->max;
 	case KEY_MIN: return row->min;
+	case KEY_CPU: /* of a halt only what is known not to be asleep */
+		if (report_key_halts(r, row->key) && report_lacks(r, row->key, PART_KERNEL))
+			return (u128)row->part_time[PART_USER] + row->part_time[PART_POLL];
+		return row->ticks - row->part_time[PART_BLOCKED] - row->part_time[PART_RUNNABLE] -
+		       row->part_time[PART_PREEMPTED];
 	case KEY_MEAN: return row->timed ? (row->ticks << 20) / row->timed : 0;
 	default: return ~(unsigned __int128)row->rank; /* KEY_NAME */
 	}

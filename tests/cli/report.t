@@ -215,6 +215,14 @@ sed -i 's/arch=s390x //' "$tmp/arm/meta"
 report arm
 status_is 0 "... without its architecture: by its events"
 
+# By CPU time: without what a vCPU slept; without scheduler events a halt may have been all that.
+report split -k cpu
+is "$(sed -n '/Where time went/,/ all /s/^ *\([A-Z_]*\) .*us.*/\1/p' "$out" | grep . | tr '\n' ' ')" "HLT IO_INSTRUCTION EXTERNAL_INTERRUPT " "-k cpu: polling counts"
+report basic -k cpu
+is "$(sed -n '/Samples%/,/Total/s/^ *\([A-Z_]*\) .*%.*/\1/p' "$out" | sed -n '2,7p' | tr '\n' ' ')" \
+	"PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION  HLT MSR_WRITE " "... a halt of which nothing is known does not lead"
+report split -k cpu --event mmio
+status_is 2 "... only of exits"
 report split --event mmio
 status_is 4 "no kvm_mmio in the capture"
 err_has 'no kvm_mmio events in .*: record them with -e kvm:kvm_mmio' "... is reported"
