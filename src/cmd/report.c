@@ -118,7 +118,8 @@ static int parse(struct run *run)
 
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
-		.percentiles = o->percentiles, .split = o->split || o->key == KEY_CPU, .by_rip = o->by == BY_RIP,
+		.percentiles = o->percentiles, .split = o->split || o->key == KEY_CPU,
+		.by_rip = o->by == BY_RIP,
 		.has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
