@@ -116,15 +116,15 @@ err_has 'host: 8 events, 0 lost' "... and merge says so"
 # gone. In one file the kernel had room to count them, in the other not; a third was never ended.
 for over in 500 "" killed; do
 	cp -r "$tmp/flight" "$tmp/flight-$over"
-	count=$over
+	gap=$over
 	if [ "$over" = killed ]; then
-		count=500
+		gap=500
 		sed -i '/^stats when=end/d; /^end/d' "$tmp/flight-$over/meta"
 	fi
 	cat >"$tmp/second.txt" <<-E
 		1 400000000 901 kvm_entry vcpu_id=0 rip=4096
 		1 400100000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
-		1 gap $count
+		1 gap $gap
 		1 900000000 901 kvm_entry vcpu_id=0 rip=4096
 		1 900100000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
 		1 901100000 901 kvm_entry vcpu_id=0 rip=4096

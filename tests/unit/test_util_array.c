@@ -48,7 +48,7 @@ static void test_overflow(void **state __unused_arg)
 
 	assert_null(array_grow(&v, SIZE_MAX / 2 + 1, &cap, 8)); /* 2n wraps */
 	assert_null(array_grow(&v, SIZE_MAX / 8, &cap, 8));	/* 2n * 8 wraps */
-	assert_null(array_grow(&v, 0, &cap, SIZE_MAX / 4));
+	assert_null(array_grow(&v, 2, &cap, SIZE_MAX / 3));
 	assert_null(array_grow(&v, 0, &cap, 0));
 	assert_null(v);
 	assert_int_equal(cap, 0);
