@@ -105,7 +105,7 @@ static uint64_t list_id(const struct spans *s, const struct span_begun *b, enum 
 	return s->from.key ? (b->src->guest ? b->src->index + 1 : 0) : (uint64_t)b->vm + 1;
 }
 
-static struct span_begun *newest(const struct spans *s, enum span_list l, uint64_t id)
+static struct span_begun *span_newest(const struct spans *s, enum span_list l, uint64_t id)
 {
 	uint64_t at;
 
@@ -120,7 +120,7 @@ static struct span_begun *begun_find(struct spans *s, const struct tl_item *i, u
 				     bool again)
 {
 	struct span_begun *last = NULL, *homeless;
-	struct span_begun *b = newest(s, KEY, key);
+	struct span_begun *b = span_newest(s, KEY, key);
 
 	for (; b && b != s->open; b = &s->open[b->older[KEY]]) {
 		if (b->src == i->src)
@@ -131,9 +131,9 @@ static struct span_begun *begun_find(struct spans *s, const struct tl_item *i, u
 	if (again || s->from.key)
 		return again ? NULL : last;
 	if (i->vm < 0)
-		return newest(s, ALL, 0);
-	last = newest(s, TOGETHER, (uint64_t)i->vm + 1);
-	homeless = newest(s, TOGETHER, 0);
+		return span_newest(s, ALL, 0);
+	last = span_newest(s, TOGETHER, (uint64_t)i->vm + 1);
+	homeless = span_newest(s, TOGETHER, 0);
 	return !last || (homeless && homeless->nth > last->nth) ? homeless : last;
 }
 
@@ -195,8 +195,8 @@ static void spans_gap(struct spans *s, const struct tl_item *i)
 		return;
 	until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
 	*until = MAX(*until, i->host + i->width);
-	while ((b = i->src->guest ? newest(s, TOGETHER, together + 1) ?: newest(s, TOGETHER, 0)
-				  : newest(s, ALL, 0)))
+	while ((b = i->src->guest ? span_newest(s, TOGETHER, together + 1) ?: span_newest(s, TOGETHER, 0)
+				  : span_newest(s, ALL, 0)))
 		begun_drop(s, b, SPANS_CUT);
 }
 

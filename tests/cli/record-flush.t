@@ -13,7 +13,7 @@ plain=${KVMFT_PLAIN:-$kvmft}
 if [ "${CHECK_ALL:-0}" = 1 ]; then
 	kills=34 runs=100
 else
-	kills=1 runs=8
+	kills=1 runs=5
 fi
 
 # ---- the options ----

@@ -15,7 +15,7 @@ kvmft=${KVMFT_PLAIN:-$kvmft}
 if [ "${CHECK_ALL:-0}" = 1 ]; then
 	runs=250 kills=200 pairs=50 seconds=60
 else
-	runs=15 kills=20 pairs=4 seconds=5
+	runs=8 kills=10 pairs=2 seconds=2
 fi
 seed=${KVMFT_SEED:-$(date +%s)}
 echo "# seed $seed: KVMFT_SEED=$seed repeats this"
