@@ -195,8 +195,9 @@ static void spans_gap(struct spans *s, const struct tl_item *i)
 		return;
 	until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
 	*until = MAX(*until, i->host + i->width);
-	while ((b = i->src->guest ? span_newest(s, TOGETHER, together + 1) ?: span_newest(s, TOGETHER, 0)
-				  : span_newest(s, ALL, 0)))
+	while ((b = !i->src->guest ? span_newest(s, ALL, 0)
+				   : span_newest(s, TOGETHER, together + 1)
+					     ?: span_newest(s, TOGETHER, 0)))
 		begun_drop(s, b, SPANS_CUT);
 }
 
