@@ -259,7 +259,11 @@ static void test_machine(void **state __unused_arg)
 		print_message("skipped: this machine has no TSC\n");
 		skip();
 	}
-	assert_true(f.khz > 100000 && f.source[0] && f.vendor[0]);
+	/* arm64's counter has 1 MHz to 1 GHz, and no vendor is asked for there. */
+#ifdef __x86_64__
+	assert_true(f.khz > 100000 && f.vendor[0]);
+#endif
+	assert_true(f.khz >= 1000 && f.source[0]);
 	assert_int_equal(kbracket_read(50, &a), 0);
 	usleep(20000);
 	assert_int_equal(kbracket_read(50, &b), 0);
