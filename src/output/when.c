@@ -94,11 +94,15 @@ static int parse_wall(const char *text, uint64_t begin, uint64_t *ns, uint64_t *
 	return 0;
 }
 
-/* Before the recording there may have been no TSC: that is its value 0. */
+/*
+ * Before the recording there may have been no TSC: that is its value 0. Where the clock was set no
+ * time is known.
+ */
 static bool wall_host(const struct out_clock *real, uint64_t begin, uint64_t ns, uint64_t *host)
 {
 	*host = 0;
-	return out_clock_host(real, ns, host) || ns < begin;
+	return out_clock_host(real, ns, host) ? !clock_pieces_was_set(real->pieces, *host)
+					      : ns < begin;
 }
 
 bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day)
@@ -119,14 +123,16 @@ static int wall_span(const struct out_clock *c, const struct capture *cap, const
 	uint64_t begin, ns, lasts;
 	int ret = 0;
 
-	if (c->kind != OUT_CLOCK_REALTIME && !day_clock(cap, &own, &real))
-		ret = err_lack(
+	if (c->kind != OUT_CLOCK_REALTIME && !day_clock(cap, &own, &real)) {
+		cap_pieces_free(&own);
+		return err_lack(
 			err, ENODATA,
 			"option --%s: %s has no readings of realtime against the TSC (kvmft record "
 			"takes them): give the time as the rows show it",
 			name, cap->path);
-	else if (!out_clock_value(&real, cap->begin_tsc, -1, &begin) ||
-		 parse_wall(text, begin, &ns, &lasts))
+	}
+	begin = real.pieces->v[0].ns;
+	if (parse_wall(text, begin, &ns, &lasts))
 		ret = -EINVAL; /* the caller says so */
 	else if (!wall_host(&real, begin, ns, lo) || !wall_host(&real, begin, ns + lasts, hi))
 		ret = err_usage(err, "option --%s: %s is outside of what %s knows of realtime",

@@ -147,6 +147,13 @@ run "$kvmft" merge --from 13:48 host guest
 status_is 4 "a time of day without readings of it"
 err_has "option --from: .*host has no readings of realtime against the TSC \(kvmft record takes them\): give the time as the rows show it" \
 	"... is refused, with the remedy"
+cp -R dated set
+awk '/^time / && ++n > 1 { sub(/real=17957873/, "real=17957883") } { print }' dated/meta >set/meta
+run "$kvmft" merge -q --from 13:00 set guest
+status_is 0 "the time of day was set meanwhile: what was before all"
+run "$kvmft" merge -q --from 13:48:36.5 set guest
+status_is 2 "... a time that is not known"
+err_has "option --from: 13:48:36.5 is outside of what set knows of realtime" "... is not called wrong"
 run "$kvmft" report dated
 cp "$out" all
 run "$kvmft" report --from 13:48:35 --to 13:48:35 dated
