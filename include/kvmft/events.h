@@ -34,6 +34,10 @@ enum event_role {
 	EV_SET_IRQ,	 /* gsi, level */
 	EV_MSI,		 /* address, data */
 	EV_IPI,		 /* icr_low, dest_id */
+	EV_HV_IPI,	 /* vector; by a hypercall of Hyper-V; two events, as the next */
+	EV_HV_TIMER,	 /* vcpu_id, timer_index, time_now, count: a synthetic timer is set */
+	EV_HV_EXPIRED,	 /* vcpu_id, timer_index, msg_send_result (0: was accepted, before this) */
+	EV_HV_SYNIC,	 /* vcpu_id, sint, vector; likewise, a message of the SynIC */
 	EV_ACCEPT,	 /* apicid, vec, dm */
 	EV_VGIC,	 /* vcpu_id, irq, level; arm64: the vCPU is right for its own irqs */
 	EV_APICV_ACCEPT, /* apicid, vec */

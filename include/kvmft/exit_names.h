@@ -130,3 +130,7 @@ char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t r
 		       size_t size);
 /* The name of kvm_userspace_exit's reason (KVM_EXIT_* of linux/kvm.h), NULL when it has none. */
 const char *exit_userspace_name(uint32_t reason);
+
+/* Of a hypercall or MSR of Hyper-V, by Microsoft's specification; NULL: it has none. */
+const char *hyperv_call_name(uint32_t code);
+const char *hyperv_msr_name(uint32_t msr);

@@ -10,6 +10,9 @@ extern const char *const record_marker_choices[];
 enum record_as { RECORD_AS_HOST, RECORD_AS_GUEST, RECORD_AS_BOTH };
 extern const char *const record_as_choices[];
 
+enum record_profile { RECORD_LEAN, RECORD_DEFAULT, RECORD_FULL };
+extern const char *const record_profile_choices[];
+
 /* What a recording has done so far, reported once a second. */
 struct record_progress {
 	uint64_t elapsed_ns;	  /* since the events were switched on */
@@ -49,6 +52,7 @@ struct record_config {
 	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt, stacks;
 	int marker; /* enum record_marker, -1 = not given */
+	int profile; /* enum record_profile, likewise: the default, if no events are named */
 	int as;	    /* enum record_as, -1 = detect */
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;

@@ -28,6 +28,9 @@ static const struct opt record_options[] = {
 	       "'io': what the VMM's threads waited for; 'net': where\n"
 	       "packets were; 'net-id': also their addresses and ports;\n"
 	       "'none'"),
+	OPTION_CHOICE(0, "profile", struct record_config, profile, "HOW", record_profile_choices,
+		      "how much, with what -e names: 'lean': exits, entries, injections; 'default'; or\n"
+		      "'full': all sets, and all events of KVM (default: default, without -e)"),
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
 	       "at that moment"),
@@ -304,7 +307,7 @@ const struct cmd cmd_record = {
 	.opts = record_options,
 	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
 		  "quiet\n"
-		  "whom, and what else: vcpu cpus as stacks sdt marker qemu qmp hmp load-modules\n"
+		  "whom, and what else: vcpu cpus as profile stacks sdt marker qemu qmp hmp load-modules\n"
 		  "the ring and the disk: buffer-size clock overwrite allow-lost flush sync "
 		  "min-free rotate keep before output-dir keep-captures force\n"
 		  "guests: guest-events guest-command guest-options guest-timeout push push-file "

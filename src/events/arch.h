@@ -14,6 +14,9 @@ struct event_def {
 	const char *sys, *name, *field[EVENT_FIELDS];
 };
 
+/* Of a sorted table; NULL: it has none. */
+const char *exit_entry_name(const struct exit_entry *t, size_t n, uint32_t reason);
+
 struct event_arch {
 	const char *name;
 	const char *const *machine; /* of `uname -m` and `arch=` of captures, NULL last */

@@ -18,7 +18,7 @@ static const char *const userspace_names[] = {
 	"RISCV_SBI", "RISCV_CSR", "NOTIFY", "LOONGARCH_IOCSR", "MEMORY_FAULT",
 };
 
-static const char *lookup(const struct exit_entry *t, size_t n, uint32_t reason)
+const char *exit_entry_name(const struct exit_entry *t, size_t n, uint32_t reason)
 {
 	size_t at = COUNT_BEFORE(i, n, t[i].reason < reason);
 
@@ -178,7 +178,7 @@ char *exit_flags_text(uint32_t flags, char *buf, size_t size)
 	for (uint32_t bit = 16; bit < 32 && at < size; bit++) {
 		if (!(flags >> bit & 1))
 			continue;
-		name = lookup(vmx->flag, vmx->nflag, bit);
+		name = exit_entry_name(vmx->flag, vmx->nflag, bit);
 		if (name)
 			n = snprintf(buf + at, size - at, "%s%s", sep, name);
 		else
@@ -200,7 +200,7 @@ const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint
 	if (a && n->nth[at] >= 0)
 		name = trap ? symbol(n->ev, a->exit->field[1], 0, key & ~EXIT_TRAP)
 			    : symbol(n->ev, a->exit->field[0], n->nth[at], key);
-	return name || !a ? name : lookup(a->reason, a->nreason, key);
+	return name || !a ? name : exit_entry_name(a->reason, a->nreason, key);
 }
 
 char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t reason, char *buf,

@@ -258,7 +258,10 @@ static enum class_mark msr_perf_begin(const struct class_event *e, uint64_t *key
 static void msr_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
 			 size_t size)
 {
-	snprintf(buf, size, "0x%x:%c", (uint32_t)key, key & MSR_WRITE ? 'W' : 'R');
+	const char *name = hyperv_msr_name((uint32_t)key);
+
+	snprintf(buf, size, "0x%x:%c%s%s", (uint32_t)key, key & MSR_WRITE ? 'W' : 'R',
+		 name ? " " : "", name ?: "");
 }
 
 static const struct event_class class_msr = {
@@ -384,8 +387,11 @@ static void hypercall_describe(const struct exit_names *names __unused_arg, uint
 {
 	static const char *const prefix[] = { [TP_KVM] = "", [TP_HV] = "hv:", [TP_XEN] = "xen:" };
 
-	snprintf(buf, size, "%s0x%llx", prefix[(key >> KIND_SHIFT) % ARRAY_SIZE(prefix)],
-		 (unsigned long long)(key & ((1ull << KIND_SHIFT) - 1)));
+	const char *name = key >> KIND_SHIFT == TP_HV ? hyperv_call_name((uint32_t)key) : NULL;
+
+	snprintf(buf, size, "%s0x%llx%s%s", prefix[(key >> KIND_SHIFT) % ARRAY_SIZE(prefix)],
+		 (unsigned long long)(key & ((1ull << KIND_SHIFT) - 1)), name ? " " : "",
+		 name ?: "");
 }
 
 static const struct event_class hypercall = {

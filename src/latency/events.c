@@ -20,6 +20,7 @@ static const struct lat_event {
 	{ EV_FAST_MMIO, ON_HOST, .n = 1 }, { EV_MSR, ON_HOST, .n = 3 },
 	{ EV_PAGE_FAULT, ON_HOST, .n = 2 },
 	{ EV_SET_IRQ, ON_HOST, .n = 2 }, { EV_MSI, ON_HOST, .n = 2 }, { EV_IPI, ON_HOST, .n = 2 },
+	{ EV_HV_EXPIRED, ON_HOST, .n = 3 }, { EV_HV_SYNIC, ON_HOST, .n = 3 },
 	{ EV_ACCEPT, ON_HOST, .n = 3 }, { EV_APICV_ACCEPT, ON_HOST, .n = 2 },
 	{ EV_INJECT, ON_HOST, .n = 3 }, { EV_EOI, ON_HOST, .n = 2 },
 	{ EV_PV_EOI, ON_HOST, .n = 2, .as = EV_EOI },
@@ -136,8 +137,9 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 	static const struct {
 		enum event_role role;
 		uint8_t n, text;
-	} roles[] = { { EV_CALL_SEND, 2, 0 }, { EV_CALL_RECEIVE, 2, 0 }, { EV_CALL_END, 2, 0 },
-		      { EV_NET_HEAD, 3, 3 },  { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
+	} roles[] = { { EV_HV_IPI, 1, 0 },	 { EV_HV_TIMER, 4, 0 },	    { EV_CALL_SEND, 2, 0 },
+		      { EV_CALL_RECEIVE, 2, 0 }, { EV_CALL_END, 2, 0 },	    { EV_NET_HEAD, 3, 3 },
+		      { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
 
 	d->fmt = fmt;
 	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
@@ -165,8 +167,8 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		}
 		see_plain(ev);
 	}
-	/* the vectors of a guest alone */
-	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++) {
+	/* the first two of a host alone, the vectors of a guest */
+	for (size_t i = guest ? 2 : 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++) {
 		const struct fmt_event *e;
 		struct decoded *decoded;
 		struct event_type type;

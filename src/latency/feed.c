@@ -531,6 +531,15 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 		if (v)
 			lat_timer_msr(l, v, in);
 		return;
+	case EV_HV_TIMER:
+		if (v)
+			lat_stimer_set(l, v, in);
+		return;
+	case EV_HV_EXPIRED:
+	case EV_HV_SYNIC:
+		if (v)
+			lat_irq_hyperv(l, v, in);
+		return;
 	case EV_SWITCH:
 		lat_worker_switch(l, in);
 		lat_vcpu_switch(l, in);

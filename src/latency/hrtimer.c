@@ -50,6 +50,17 @@ const struct lat_desc lat_desc_timer = {
 		   "measured", "no_handler: fired, handler not seen" },
 };
 
+/* A deadline is set, or (set: false) taken back. */
+static void timer_set(struct lat *l, struct lat_vcpu *v, bool set, uint8_t stimer)
+{
+	if (v->armed)
+		lat_count(l, v, LAT_T_TIMER, set ? TIMER_REARMED : TIMER_CANCELLED);
+	v->armed = v->due = false;
+	v->stimer = stimer;
+	if (set)
+		lat_count(l, v, LAT_T_TIMER, TIMER_ARMED);
+}
+
 /* kvm_msr of the vCPU's own thread. */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
@@ -58,12 +69,9 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 	if (!in->f[0] || (uint32_t)in->f[1] != MSR_TSC_DEADLINE)
 		return;
-	if (v->armed)
-		lat_count(l, v, LAT_T_TIMER, in->f[2] ? TIMER_REARMED : TIMER_CANCELLED);
-	v->armed = v->due = false;
+	timer_set(l, v, in->f[2], 0);
 	if (!in->f[2])
 		return;
-	lat_count(l, v, LAT_T_TIMER, TIMER_ARMED);
 	e = epoch_vm_find(l->map->vm[v->vm].epochs, v->id);
 	/* What is long over when it is set is of another clock: a guest's file was changed. */
 	if (!e || !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi)) ||
@@ -76,6 +84,23 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->deadline = lo;
 }
 
+/*
+ * A synthetic timer of Hyper-V (arch/x86/kvm/hyperv.c: stimer_start()): time_now and count are of
+ * the guest's reference counter, in 100 ns, so it is due by their distance. One of a vCPU is
+ * followed.
+ */
+void lat_stimer_set(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	uint64_t units = in->f[3] - in->f[2];
+
+	timer_set(l, v, true, (uint8_t)MIN(in->f[1] + 1, 255u));
+	v->armed = l->khz && in->f[3] >= in->f[2] && units < UINT32_MAX && in->f[1] < 4;
+	if (!v->armed)
+		lat_count(l, v, LAT_T_TIMER, TIMER_UNPLACED);
+	v->armed_at = in->t;
+	v->deadline = in->t + units * l->khz / 10000;
+}
+
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t)
 {
 	if (!v->armed || v->due || t < v->deadline)
@@ -84,11 +109,9 @@ void lat_timer_tick(struct lat_vcpu *v, uint64_t t)
 	v->due = true;
 }
 
-/* The vCPU's APIC accepted an interrupt: its timer's, if it has that vector and one is armed. */
-void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+/* Of what is armed, the interrupt is c. */
+static void timer_take(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
-	if (!l->irqs->is_timer(c->vector) || !v->armed)
-		return;
 	lat_timer_tick(v, c->t_accept);
 	c->is_timer = true;
 	c->deadline = v->deadline;
@@ -98,6 +121,27 @@ void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 		memcpy(c->at_deadline, v->at_deadline, sizeof(c->at_deadline));
 	else
 		lat_times_at(v, c->t_accept, c->at_deadline);
+	c->stimer = v->stimer;
+	v->armed = false;
+	lat_count(l, v, LAT_T_TIMER, TIMER_FIRED);
+}
+
+/* The vCPU's APIC accepted an interrupt: its timer's, if it has that vector and one is armed. */
+void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+{
+	if (l->irqs->is_timer(c->vector) && v->armed && !v->stimer)
+		timer_take(l, v, c);
+}
+
+/* c: the interrupt that was accepted for it; NULL: none was, its message had no room. */
+void lat_stimer_expired(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t index)
+{
+	if (!v->armed || v->stimer != index + 1)
+		return;
+	if (c) {
+		timer_take(l, v, c);
+		return;
+	}
 	v->armed = false;
 	lat_count(l, v, LAT_T_TIMER, TIMER_FIRED);
 }
@@ -132,8 +176,11 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 	lat_count(l, v, LAT_T_TIMER, TIMER_MEASURED);
 	if (!l->o.want[LAT_TIMER] || !lat_wanted(l, k.vm, k.vcpu))
 		return;
-	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);
-	if (!g->name[0])
+	g = lat_group_get(l, LAT_T_TIMER, k.vm, (uint64_t)c->stimer << 32 | v->id, &k.group);
+	if (!g->name[0] && c->stimer)
+		snprintf(g->name, sizeof(g->name), "Hyper-V timer %u of vCPU %u", c->stimer - 1u,
+			 v->id);
+	else if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
 	end = c->handled ? c->t_handler : c->t_entry;
 	from = MAX(c->deadline, c->armed_at);
@@ -157,7 +204,7 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 	else
 		k.cause = k.time && known ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 	if (lat_case_named(l, &k))
-		snprintf(k.what, sizeof(k.what), "deadline of vCPU %u", v->id);
+		snprintf(k.what, sizeof(k.what), "%s", g->name);
 	lat_case_add(l, LAT_T_TIMER, g, &k);
 }
 

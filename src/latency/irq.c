@@ -76,7 +76,8 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_MSI:
 	case EV_SET_IRQ:
-	case EV_IPI: break;
+	case EV_IPI:
+	case EV_HV_IPI: break;
 	case EV_ACCEPT: /* one message may go to several vCPUs */
 	case EV_APICV_ACCEPT:
 	case EV_VGIC:
@@ -101,10 +102,10 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 		.tid = in->i->tid,
 		.cpu = in->i->cpu,
 		.gen = l->cpu_gen,
-		.source = in->kind == EV_IPI   ? SRC_IPI
-			  : by_irqfd(in)       ? SRC_IRQFD
-			  : in->kind == EV_MSI ? SRC_MSI
-					       : SRC_LINE,
+		.source = in->kind == EV_IPI || in->kind == EV_HV_IPI ? SRC_IPI
+			  : by_irqfd(in)			      ? SRC_IRQFD
+			  : in->kind == EV_MSI			      ? SRC_MSI
+								      : SRC_LINE,
 		.vector = -1,
 		.t = in->t,
 	};
@@ -152,6 +153,25 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	lat_timer_accept(l, v, c);
 	v->open[vector / 64] |= 1ull << vector % 64;
 	lat_irq_due(v, c);
+}
+
+/*
+ * KVM tells what a message of the SynIC or a synthetic timer was after the APIC has accepted it, in
+ * the same turn of the vCPU: it is what was accepted last since its exit.
+ */
+void lat_irq_hyperv(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	bool expired = in->kind == EV_HV_EXPIRED, accepted = !expired || !in->f[2];
+	struct irq_chain *c = NULL;
+
+	for (int i = lat_chain_next(v, -1); i >= 0 && accepted; i = lat_chain_next(v, i))
+		if (v->chain[i].t_accept > (c ? c->t_accept : v->exit) && !v->chain[i].injected &&
+		    (expired || (uint64_t)i == in->f[2]))
+			c = &v->chain[i];
+	if (c)
+		c->source = expired ? SRC_STIMER : SRC_SYNIC;
+	if (expired)
+		lat_stimer_expired(l, v, c, in->f[1]);
 }
 
 static bool posts_untold(const struct lat *l)
@@ -338,6 +358,11 @@ static void chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c
 	}
 	if (c->entered)
 		c->robbed = robbed_until(v, t);
+	/* Linux has no event for the handlers of Hyper-V's timers. */
+	if (c->entered && c->stimer) {
+		lat_timer_fired(l, v, c);
+		c->is_timer = false;
+	}
 	if (!c->entered || l->guest[v->vm].src)
 		return;
 	/* Nothing will show that a listed one ended. */

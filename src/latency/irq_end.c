@@ -239,7 +239,8 @@ void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	chain_stages(l, c, &k);
 	if (c->irq < 0 || lat_case_named(l, &k)) { /* the name of a vector may be known only now */
-		static const char *const source[] = { "", "MSI ", "line ", "IPI ", "irqfd " };
+		static const char *const source[] = { "",	"MSI ",	  "line ",  "IPI ",
+						      "irqfd ", "SynIC ", "stimer " };
 
 		if (c->irq >= 0)
 			snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source],

@@ -62,7 +62,7 @@ void lat_decoder_free(struct lat_decoder *d);
 
 #define IRQ_NUMBERS 1024 /* no less than any event_irqs.numbers */
 
-enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
+enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD, SRC_SYNIC, SRC_STIMER };
 
 struct irq_chain {
 	bool open, posted, listed, injected, entered, handled;
@@ -82,7 +82,8 @@ struct irq_chain {
 	bool passed_over;     /* there was an entry without it: from then on interrupts were off */
 	uint64_t masked;      /* cycles in the guest until that entry; then: from there to it */
 	uint64_t robbed;      /* cycles without a CPU until it was in; then: until its handler */
-	bool is_timer;	      /* the local timer's: */
+	bool is_timer;	      /* the local timer's, or Hyper-V's number stimer - 1: */
+	uint8_t stimer;
 	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */
 	int32_t irq;	      /* the guest's number of it, -1 */
 	char name[24];	      /* of its handler */
@@ -135,6 +136,7 @@ struct lat_vcpu {
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
 	/* timer */
 	bool armed, due;
+	uint8_t stimer; /* not the APIC's: a synthetic timer of Hyper-V, its number and one */
 	uint64_t deadline, armed_at;
 	uint64_t at_deadline[VS_STATES];
 	/* block requests that no doorbell was rung for yet */
@@ -402,6 +404,8 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in);
 void lat_irq_finish(struct lat *l);
 void lat_irq_accept(struct lat *l, const struct lat_in *in);
 void lat_irq_line(struct lat *l, const struct lat_in *in);
+/* EV_HV_EXPIRED, EV_HV_SYNIC: what was accepted just before */
+void lat_irq_hyperv(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t);
 /* The next entry of the vCPU is to be told of it. */
@@ -439,6 +443,8 @@ void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, e
 
 /* hrtimer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_stimer_set(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_stimer_expired(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t index);
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c);

@@ -565,6 +565,8 @@ static int record_result(struct record *r)
 		r->note("%s: %llu events, %s, %llu lost (%s)", capw_path(r->w),
 			 (unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
 			 (unsigned long long)r->lost, r->end_reason);
+	if (!r->c->quiet)
+		record_cost_note(r);
 	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 

@@ -10,6 +10,7 @@
  * store.c    the capture's place and limits, or standard output: -o -
  * facts.c    what goes into the capture besides events; VMs that appear
  * stacks.c   the kernel's stacks at events, --stacks; names of a guest's functions, --symbols
+ * cost.c     what an exit cost
  * helpers.c  processes beside the recorder; the QEMUs that were met
  * guard.c    environment, modules, privileges
  * qemu.c     --qemu, and the process that speaks to QEMU
@@ -235,6 +236,10 @@ struct record_extra {
 };
 
 extern const struct record_extra record_qemu, record_probes;
+
+/* ---- cost.c ---- */
+
+void record_cost_note(const struct record *r); /* at the end, if the capture has exits */
 
 /* ---- stacks.c ---- */
 

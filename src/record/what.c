@@ -20,6 +20,8 @@ static const char *const set_host[] = {
 	"kvm:kvm_fast_mmio",
 	"kvm:kvm_msr",
 	"kvm:kvm_hypercall",
+	"kvm:kvm_hv_hypercall",
+	"kvm:kvm_xen_hypercall",
 	"kvm:kvm_cpuid",
 	"kvm:kvm_page_fault",
 	"kvm:kvm_guest_fault",
@@ -36,6 +38,12 @@ static const char *const set_host[] = {
 	"kvm:kvm_msi_set_irq",
 	"kvm:kvm_ioapic_set_irq",
 	"kvm:kvm_apic_ipi",
+	"kvm:kvm_hv_send_ipi",
+	"kvm:kvm_hv_send_ipi_ex",
+	"kvm:kvm_hv_stimer_start_one_shot",
+	"kvm:kvm_hv_stimer_start_periodic",
+	"kvm:kvm_hv_stimer_expiration",
+	"kvm:kvm_hv_synic_set_irq",
 	"kvm:kvm_apic_accept_irq",
 	"kvm:kvm_apicv_accept_irq",
 	"kvm:kvm_inj_virq",
@@ -46,9 +54,23 @@ static const char *const set_host[] = {
 	"kvm:kvm_wait_lapic_expire",
 	"kvm:kvm_hv_timer_state",
 	"kvm:kvm_pi_irte_update",
+	"kvm:kvm_apicv_inhibit_changed",
+	"kvm:kvm_apicv_update_request", /* ... before Linux 5.17 */
+	"kvm:kvm_avic_incomplete_ipi",
+	"kvm:kvm_avic_unaccelerated_access",
+	"kvm:kvm_avic_kick_vcpu_slowpath",
+	"kvm:kvm_avic_ga_log",
 	"kvm:kvm_irq_line",
 	"kvm:vgic_update_irq_pending",
 	"kvm:kvm_timer_hrtimer_expire",
+	NULL,
+};
+
+/* How long the guest ran, why and for how long it exited, and what was injected. */
+static const char *const set_lean[] = {
+	"kvm:kvm_entry",
+	"kvm:kvm_exit",
+	"kvm:kvm_inj_virq",
 	NULL,
 };
 
@@ -482,6 +504,14 @@ static const struct {
 	{ "mem", set_mem, set_mem },
 	{ "io", set_io, NULL },
 	{ "net", set_net_host, set_net_guest },
+	{ "lean", set_lean, set_guest },
+};
+
+const char *const record_profile_choices[] = {
+	[RECORD_LEAN] = "lean",
+	[RECORD_DEFAULT] = "default",
+	[RECORD_FULL] = "full",
+	NULL,
 };
 
 /* The default sets include events of kernels of any age; what this one lacks is left out. */
@@ -514,8 +544,14 @@ static int events_add_known(struct record *r, const char *const *set)
 int record_events(struct record *r)
 {
 	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
-	bool want[ARRAY_SIZE(sets)] = { [0] = !r->c->events.n }, any = false;
+	bool want[ARRAY_SIZE(sets)] = { 0 }, any = false;
+	int profile = r->c->profile < 0 && !r->c->events.n ? RECORD_DEFAULT : r->c->profile;
 	int ret = 0;
+
+	/* The full one is all sets; that of the lean one has nothing that the default has not. */
+	for (size_t s = 0; s < ARRAY_SIZE(sets); s++)
+		want[s] = profile == RECORD_FULL ||
+			  (profile >= 0 && !strcmp(sets[s].name, record_profile_choices[profile]));
 
 	for (size_t i = 0; i < r->c->events.n && !ret; i++) {
 		const char *name = r->c->events.v[i];
@@ -534,6 +570,10 @@ int record_events(struct record *r)
 		any |= want[s];
 	if (!ret && host && any)
 		ret = kevent_kvm_check(r->t, r->err);
+	if (ret)
+		return ret;
+	if (profile == RECORD_FULL && host)
+		ret = kevent_expand(r->t, "kvm:*", &r->events, r->err);
 	if (ret)
 		return ret;
 	r->sched.want = host && want[0];
