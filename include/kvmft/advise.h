@@ -72,6 +72,7 @@ struct advise_vm {
 	size_t n;
 	uint64_t first, last, guest; /* stamps; cycles that its vCPUs ran in it */
 	uint64_t slice;		     /* length, in cycles */
+	uint64_t inhibits, inhibited; /* what keeps APICv off; since when. 0: nothing known of */
 	uint64_t tick;		     /* since when one is pending; 0: none */
 	uint64_t gaps;		     /* how many there had been when it was seen last */
 	struct advice_sum *sum[ADVICE_SUMS]; /* NULL: nothing; see advice_sum_of() */

@@ -41,6 +41,7 @@ enum event_role {
 	EV_ACCEPT,	 /* apicid, vec, dm */
 	EV_VGIC,	 /* vcpu_id, irq, level; arm64: the vCPU is right for its own irqs */
 	EV_APICV_ACCEPT, /* apicid, vec */
+	EV_APICV_INHIBIT, /* inhibits; bits, see event_apicv_inhibit() */
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */
 	EV_IRQ_LINE,	 /* irq_num, level; a line of a GIC, by an ioctl */
@@ -166,6 +167,11 @@ int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_ch
 
 /* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not known. */
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);
+/*
+ * What inhibits APICv or AVIC by that bit of `inhibits` (arch/x86/include/asm/kvm_host.h: enum
+ * kvm_apicv_inhibit); NULL: not known, as before Linux 6.10, where they had other bits.
+ */
+const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit);
 /*
  * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,
  * so that they look like the guest's time; false also where the kernel is not known.

@@ -345,6 +345,8 @@ void advise_free(struct advise *a)
 static void advise_gap(struct advise *a)
 {
 	a->gaps++;
+	for (size_t i = 0; i < a->n; i++)
+		a->vm[i].inhibits = 0;
 	for (size_t i = 0; i < a->ncpu; i++)
 		a->idle[i] = UNKNOWN;
 }
@@ -376,6 +378,14 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 			vm->tick = i->host;
 			vm->gaps = a->gaps;
 		}
+		return;
+	case EV_APICV_INHIBIT:
+		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
+		if (of < 0)
+			return;
+		vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
+		vm->inhibited = vm->inhibits ? vm->inhibited : i->host;
+		vm->inhibits = event_u64(e, 0, i->rec);
 		return;
 	default: break;
 	}

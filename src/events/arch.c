@@ -48,6 +48,20 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 	return false;
 }
 
+const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit)
+{
+	static const char *const names[] = {
+		"DISABLED", "HYPERV", "ABSENT", "BLOCKIRQ", "PHYSICAL_ID_ALIASED",
+		"APIC_ID_MODIFIED", "APIC_BASE_MODIFIED", "NESTED", "IRQWIN", "PIT_REINJ", "SEV",
+		"LOGICAL_ID_ALIASED", "PHYSICAL_ID_TOO_BIG",
+	};
+	unsigned int major, minor;
+
+	if (bit >= ARRAY_SIZE(names) || !event_kernel(cap, &major, &minor))
+		return NULL;
+	return major > 6 || (major == 6 && minor >= 10) ? names[bit] : NULL;
+}
+
 /* In the exit handler: of VMX from Linux 4 to 5.9, of SVM to 6.11. */
 bool event_exit_late(const struct capture *cap, uint32_t isa)
 {

@@ -32,6 +32,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_ACCEPT] = { "kvm", "kvm_apic_accept_irq", { "apicid", "vec", "dm" } },
 	[EV_VGIC] = { "kvm", "vgic_update_irq_pending", { "vcpu_id", "irq", "level" } },
 	[EV_APICV_ACCEPT] = { "kvm", "kvm_apicv_accept_irq", { "apicid", "vec" } },
+	[EV_APICV_INHIBIT] = { "kvm", "kvm_apicv_inhibit_changed", { "inhibits" } },
 	[EV_EOI] = { "kvm", "kvm_eoi", { "apicid", "vector" } },
 	[EV_PV_EOI] = { "kvm", "kvm_pv_eoi", { "apicid", "vector" } },
 	[EV_IRQ_LINE] = { "kvm", "kvm_irq_line", { "irq_num", "level" } },

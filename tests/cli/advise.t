@@ -128,6 +128,17 @@ for rule in hpet=clock-reads pmtimer=clock-reads hvclock=clock-reads xapic=xapic
 	says "${rule%%=*}" "${rule#*=} 20 "
 done
 is "$(jq -c '.vms[0].advice[0] | [.count, .spent_ns]' "$out")" "[2000,40000000]" "as often and as long as planted"
+# ... and why, if the event that tells is there: the PIT's, of a guest that ran for 1.999 s
+{ cat "$tmp/eoi.all"; echo "0 900000 100 kvm_apicv_inhibit_changed reason=9 set=1 inhibits=0x200"; } >"$tmp/inhibit.all"
+in_order "$tmp/inhibit.all" >"$tmp/inhibit.text"
+"$mkcap" --capture "$tmp/inhibit" "$tmp/inhibit.text"
+run "$kvmft" advise "$tmp/inhibit"
+out_has 'the local APIC itself .inhibited for 199[0-9] ms by PIT_REINJ.: ' "what inhibits AVIC is named, and since when"
+{ cat "$tmp/inhibit.all"; echo "0 1900000000 100 kvm_apicv_inhibit_changed reason=9 set=0 inhibits=0"; } >"$tmp/freed.all"
+in_order "$tmp/freed.all" >"$tmp/freed.text"
+"$mkcap" --capture "$tmp/freed" "$tmp/freed.text"
+run "$kvmft" advise "$tmp/freed"
+out_has 'the local APIC itself: ' "... until it is taken back"
 for rule in thief=crowded worker=emulator-shares idle=throttled deep=idle-deep; do
 	built "${rule%%=*}" "${rule%%=*}"
 	says "${rule%%=*}" "${rule#*=} 20 "

@@ -8,7 +8,7 @@
 
 rig hyperv --timeout 300
 
-echo "# $(tr "\n" " " <"$results/facts-vm1")"
+echo "# hypervisor: $(fact hypervisor); timer: $(fact clockevent)"
 run "$plain" merge -q "$rig/host-default" "$rig/guest"
 err_has ' 0 outside' "the guest lies on the host's line"
 run "$plain" report --event msr "$rig/host-default"
