@@ -82,18 +82,6 @@ static const char *const verdict_text[] = {
 	[VERDICT_UNKNOWN] = "unknown",
 };
 
-static void check_text_item(const struct check *c, const struct kfeat_result *r, struct sbuf *b)
-{
-	enum verdict v = verdict_of(c, r);
-
-	sbuf_addf(b, "%-17s  %-7s  %s\n", r->name, verdict_text[v], r->detail);
-	if (v == VERDICT_LACKING || v == VERDICT_OPTIONAL)
-		sbuf_addf(b, "%-17s  %-7s  %s %s\n", "", "",
-			  v == VERDICT_LACKING ? "needed for:" : "used for:", r->purpose);
-	if (r->remedy[0])
-		sbuf_addf(b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
-}
-
 /* ---- JSON and CSV ---- */
 
 static const char *const state_names[] = {
@@ -130,14 +118,6 @@ static void check_json_head(struct json *j, const void *ctx)
 
 /* ---- the command ---- */
 
-/* As `kvmft record` decides. */
-static unsigned int side_of_machine(void)
-{
-	struct ktsc_facts tsc;
-
-	return ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST : kmachine_sides(NULL, &tsc, NULL);
-}
-
 static int check_probe(struct check *c, const struct kfeat_env *e)
 {
 	c->item = calloc(kfeat_count(), sizeof(*c->item));
@@ -163,6 +143,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool may_mount;
 	int ret;
+	struct ktsc_facts tsc;
 
 	if (o->host && o->guest)
 		return err_usage(err, "--host and --guest exclude each other");
@@ -181,7 +162,9 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (may_mount)
 		(void)!vm_debugfs_mount(NULL, NULL);
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
-	c.side = c.side ?: side_of_machine();
+	if (!c.side) /* as `kvmft record` decides */
+		c.side = ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST
+						     : kmachine_sides(NULL, &tsc, NULL);
 	ret = check_probe(&c, &env);
 	if (!ret && o->format > FORMAT_TEXT) {
 		ret = table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
@@ -193,8 +176,17 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 
 		sbuf_addf(&b, "as a %s%s:\n", side_words(&c),
 			  c.told ? "" : " (from what this machine is; see --host, --guest)");
-		for (size_t i = 0; i < c.n; i++)
-			check_text_item(&c, &c.item[i], &b);
+		for (size_t i = 0; i < c.n; i++) {
+			const struct kfeat_result *r = &c.item[i];
+			enum verdict v = verdict_of(&c, r);
+
+			sbuf_addf(&b, "%-17s  %-7s  %s\n", r->name, verdict_text[v], r->detail);
+			if (v == VERDICT_LACKING || v == VERDICT_OPTIONAL)
+				sbuf_addf(&b, "%-17s  %-7s  %s %s\n", "", "",
+					  v == VERDICT_LACKING ? "needed for:" : "used for:", r->purpose);
+			if (r->remedy[0])
+				sbuf_addf(&b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
+		}
 		text_wrap(&b, from, "                              ", page_width(&page));
 		sbuf_addf(&b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
 			  lacking ? "cannot record" : "can record", count_states(&c, VERDICT_OK),

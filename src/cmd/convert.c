@@ -93,22 +93,12 @@ static const char *nearest_clock(const char *text)
 	return best;
 }
 
-static int unknown_clock(const char *option, const char *text, struct kvmft_err *err)
-{
-	const char *near = nearest_clock(text);
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	for (int i = 0; i < CLK_NR; i++)
-		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
-	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
-			 option, text, near ? " (did you mean " : "", near ?: "", near ? "?)" : "",
-			 b.s ?: "");
-}
-
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
 			 struct kvmft_err *err)
 {
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	enum clock_id host, guest;
+	const char *near;
 	int ret;
 
 	if (!text)
@@ -119,7 +109,14 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 		return err_usage(err,
 				 "option --%s: host and guest both have a clock '%s': say %s or %s",
 				 option, text, clock_name(host), clock_name(guest));
-	return ret ? unknown_clock(option, text, err) : 0;
+	if (!ret)
+		return 0;
+	for (int i = 0; i < CLK_NR; i++)
+		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
+	near = nearest_clock(text);
+	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
+			 option, text, near ? " (did you mean " : "", near ?: "", near ? "?)" : "",
+			 b.s ?: "");
 }
 
 /* ---- values ---- */
@@ -198,16 +195,6 @@ struct convert {
 	uint64_t done, failed[WHY_NR], flagged[ARRAY_SIZE(flag_note)];
 };
 
-static unsigned int why_of(int error)
-{
-	switch (error) {
-	case -ENODATA: return WHY_NODATA;
-	case -ENOTUNIQ: return WHY_NOTUNIQ;
-	case -EOVERFLOW: return WHY_FAR;
-	default: return WHY_RANGE;
-	}
-}
-
 static void convert_value(struct convert *v, uint64_t value)
 {
 	uint64_t lo, hi;
@@ -216,7 +203,10 @@ static void convert_value(struct convert *v, uint64_t value)
 	v->done++;
 	ret = clock_route_convert(&v->route, value, &lo, &hi);
 	if (ret < 0) {
-		v->failed[why_of(ret)]++;
+		v->failed[ret == -ENODATA     ? WHY_NODATA
+			  : ret == -ENOTUNIQ  ? WHY_NOTUNIQ
+			  : ret == -EOVERFLOW ? WHY_FAR
+					      : WHY_RANGE]++;
 		sbuf_add_mem(&v->out, "?\n", 2);
 		return;
 	}

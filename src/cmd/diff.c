@@ -575,41 +575,27 @@ static int diff_release(void *opts)
 	return sink_file_close(opts);
 }
 
-/* Exit status: what was exceeded comes before what cannot be told. */
-static int diff_exit(const struct run *run, int ret)
-{
-	ret = sink_exit(ret, !run->incomplete);
-	for (size_t i = 0; i < run->d.ngate && (ret == KVMFT_OK || ret == KVMFT_LACKING); i++)
-		if (run->gate[i].verdict != DIFF_PASS)
-			ret = run->gate[i].verdict == DIFF_FAIL ? KVMFT_FAILED : KVMFT_LACKING;
-	return ret;
-}
-
-static int predict_check(const struct diff_opts *o, struct kvmft_err *err)
-{
-	if (strcmp(o->event, "vmexit") || o->guests[0].n || o->guests[1].n || o->more[0].n || o->more[1].n ||
-	    o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all || o->khz.set ||
-	    o->format > 0 || o->file.path)
-		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
-	return 0;
-}
-
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
-	struct run run = { .o = opts, .err = err, .path = argv };
+	const struct diff_opts *o = opts;
+	struct run run = { .o = o, .err = err, .path = argv };
 	struct diff_tables t = { .nline = 0 };
 	int ret;
 
-	if (run.o->predict)
-		return predict_check(run.o, err) ?: advise_predict(run.o->predict, run.o->vm, argv,
-								   run.o->file.page.f, err);
+	if (o->predict &&
+	    (strcmp(o->event, "vmexit") || o->guests[0].n || o->guests[1].n || o->more[0].n ||
+	     o->more[1].n || o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all ||
+	     o->khz.set || o->format > 0 || o->file.path))
+		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
+	if (o->predict)
+		return advise_predict(o->predict, o->vm, argv, o->file.page.f, err);
 	ret = diff_check(&run);
 	ret = ret ?: find_tables(&run, &t);
 	if (ret || t.what[0] || t.what[1]) {
-		if (!ret && (run.d.ngate || run.o->ops.n || run.o->more[0].n || run.o->more[1].n))
+		if (!ret && (run.d.ngate || o->ops.n || o->more[0].n || o->more[1].n))
 			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
 					"and --after compare recordings");
-		ret = ret ?: sink_open(&run.s, run.o->file.out, run.o->file.page.f, err);
+		ret = ret ?: sink_open(&run.s, o->file.out, o->file.page.f, err);
 		ret = ret ?: compare_tables(&run, &t);
 		goto out;
 	}
@@ -633,7 +619,11 @@ out:
 	when_free(&run.s.when);
 	pairing_close(&run.p[0]);
 	pairing_close(&run.p[1]);
-	ret = diff_exit(&run, ret);
+	/* What was exceeded comes before what is unknown. */
+	ret = sink_exit(ret, !run.incomplete);
+	for (size_t i = 0; i < run.d.ngate && (ret == KVMFT_OK || ret == KVMFT_LACKING); i++)
+		if (run.gate[i].verdict != DIFF_PASS)
+			ret = run.gate[i].verdict == DIFF_FAIL ? KVMFT_FAILED : KVMFT_LACKING;
 	free(run.gate);
 	return ret;
 }

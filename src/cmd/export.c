@@ -304,19 +304,6 @@ static int db_walk(struct filling *f)
 	return ret ?: db_walked(f->db, f->b.w);
 }
 
-/* Formats without events: no VM ran, or only others were recorded. */
-static int none_came(struct filling *f, const struct report *r)
-{
-	const struct report_totals *t = report_totals(r);
-
-	if (t->exits && t->entries)
-		return 0;
-	return db_left_out(f, "no exits",
-			err_set(f->err, ENODATA,
-				"no %s events in %s: no VM ran, or they were not recorded",
-				t->exits ? "kvm_entry" : "kvm_exit", f->p->host.cap->path));
-}
-
 static int db_exits(struct filling *f)
 {
 	struct report_opts ro = {
@@ -324,6 +311,7 @@ static int db_exits(struct filling *f)
 	};
 	const struct pairing_capture *host = &f->p->host;
 	struct report *first = NULL, *r = NULL;
+	const struct report_totals *t;
 	uint64_t from = 0, to = UINT64_MAX;
 	int ret;
 
@@ -340,7 +328,13 @@ static int db_exits(struct filling *f)
 	}
 	ro.each = db_sample;
 	ret = report_new(host->cap, host->fmt, &ro, &r, f->err);
-	ret = ret ? db_left_out(f, "no exits", ret) : report_walk(r, f->err) ?: none_came(f, r);
+	ret = ret ? db_left_out(f, "no exits", ret) : report_walk(r, f->err);
+	t = ret ? NULL : report_totals(r);
+	/* Formats without events: no VM ran, or only others were recorded. */
+	if (t && (!t->exits || !t->entries))
+		ret = db_left_out(f, "no exits", err_set(f->err, ENODATA,
+			"no %s events in %s: no VM ran, or they were not recorded",
+			t->exits ? "kvm_entry" : "kvm_exit", host->cap->path));
 	report_free(first);
 	report_free(r);
 	return ret;

@@ -392,17 +392,6 @@ static int by_stack_options(const struct run *run)
 	return 0;
 }
 
-static int no_stacks(const struct run *run, const struct by_stack *b)
-{
-	if (!fmt_find(run->fmt, "ftrace", "kernel_stack"))
-		return err_lack(run->err, ENODATA,
-				"no stacks were recorded in %s: kvmft record --stacks EVENT",
-				run->cap->path);
-	return err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
-		       run->o->event ?: "any event", run->cap->path, ULL(b->events),
-		       b->apart ? ", and stacks whose event is missing" : "");
-}
-
 static int print_stacks(struct run *run, struct by_stack *b)
 {
 	const struct report_totals t = { .damaged = b->damaged };
@@ -428,8 +417,15 @@ static int report_by_stack(struct run *run)
 	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
 	ret = ret ?: by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
 					run->err);
-	if (!ret)
-		ret = b.stacks ? print_stacks(run, &b) : no_stacks(run, &b);
+	if (!ret && b.stacks)
+		ret = print_stacks(run, &b);
+	else if (!ret && !fmt_find(run->fmt, "ftrace", "kernel_stack"))
+		ret = err_lack(run->err, ENODATA, "no stacks were recorded in %s: kvmft record --stacks EVENT",
+			       run->cap->path);
+	else if (!ret)
+		ret = err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
+			      run->o->event ?: "any event", run->cap->path, ULL(b.events),
+			      b.apart ? ", and stacks whose event is missing" : "");
 	by_stack_free(&b);
 	return ret;
 }

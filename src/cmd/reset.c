@@ -41,28 +41,20 @@ static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *e
 	return ret;
 }
 
-static unsigned int reset_memory(bool dry_run)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	unsigned int n = reset_sessions ? reset_sessions(dry_run, &text) : 0;
-
-	if (text.s)
-		fputs(text.s, stdout);
-	return n;
-}
-
 static int reset_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
 	const struct reset_opts *o = opts;
 	struct kvmft_err first = { .text = "" };
-	_cleanup_(sbuf_free) struct sbuf out = { 0 };
+	_cleanup_(sbuf_free) struct sbuf out = { 0 }, text = { 0 };
 	int ret = reset_qemu ? reset_qemu(o->dry_run, MON_TIMEOUT_NS, &out, &first) : 0, kernel;
 	unsigned int sessions;
 
 	if (out.s)
 		fputs(out.s, stdout);
-	sessions = reset_memory(o->dry_run);
+	sessions = reset_sessions ? reset_sessions(o->dry_run, &text) : 0;
+	if (text.s)
+		fputs(text.s, stdout);
 	kernel = reset_kernel(o->dry_run, sessions, err);
 	if (!ret)
 		return kernel;

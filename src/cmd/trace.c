@@ -150,17 +150,6 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	return ret ?: remote_words_add(w, "--");
 }
 
-/* Before the user's own options, which take precedence. */
-static int put_guest_words(struct str_list *l)
-{
-	const char *words = GUEST_WORDS;
-
-	xarray_add(&l->v, &l->n, &l->cap, &words, sizeof(words));
-	memmove(l->v + 1, l->v, (l->n - 1) * sizeof(*l->v));
-	l->v[0] = words;
-	return 0;
-}
-
 static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 {
 	const char *const *clock = out_clock_names;
@@ -194,14 +183,19 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 		.keep = { true, FOLLOW_KEEP }, .quiet = true,
 	};
 	struct remote_words w = { 0 };
+	struct str_list *l = &o->sides.options;
+	const char *words = GUEST_WORDS;
 	char *none = NULL;
 	int ret = check_guests(o, err);
 
 	if (ret)
 		return ret;
 	o->sides.temp = true;
-	ret = merge_words(o, &w) || put_guest_words(&o->sides.options)
-		      ? err_set(err, ENOMEM, "out of memory") : 0;
+	ret = merge_words(o, &w) ? err_set(err, ENOMEM, "out of memory") : 0;
+	/* Before the user's own options, which take precedence. */
+	xarray_add(&l->v, &l->n, &l->cap, &words, sizeof(words));
+	memmove(l->v + 1, l->v, (l->n - 1) * sizeof(*l->v));
+	l->v[0] = words;
 	o->sides.reader = &w;
 	ret = ret ?: record_sides(&o->sides, &host, &none, cli_note, err);
 	remote_words_free(&w);

@@ -41,12 +41,6 @@ static unsigned int blame_percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned int)((unsigned __int128)part * 100 / whole) : 0;
 }
 
-static void put_when(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
-{
-	if (!out_clock_put(v->clock, s->begin, s->vcpu, 9, b))
-		sbuf_add(b, "?");
-}
-
 /* ---- order ---- */
 
 static uint64_t length(const struct blame_spike *s)
@@ -119,7 +113,8 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 	if (of)
 		sbuf_addf(b, " %.*s", of, s->of);
 	sbuf_addf(b, ", %s vCPU %lld, at ", blame_vm_label(v, s), (long long)s->vcpu);
-	put_when(b, v, s);
+	if (!out_clock_put(v->clock, s->begin, s->vcpu, 9, b))
+		sbuf_add(b, "?");
 	/* What else was late then, and counts as the same. */
 	sep = " (also: ";
 	for (unsigned int w = 0; w < BLAME_WHATS; w++) {

@@ -73,16 +73,6 @@ static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 	return true;
 }
 
-/* By the readings of the host on which the VM was then. */
-static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
-{
-	for (size_t i = c->nlater; i-- > 0;)
-		if (host >= c->later[i].link->from)
-			return migrate_from_line(c->later[i].link, host, &host) &&
-			       middle(c->later[i].pieces, host, v);
-	return c->pieces && middle(c->pieces, host, v);
-}
-
 static const struct epoch_vcpu *clock_epochs_of(const struct out_clock *c, int64_t vcpu)
 {
 	return epoch_vm_or_first(c->map->vm[c->vm].epochs, vcpu);
@@ -117,7 +107,13 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
-	case OUT_CLOCK_REALTIME: return sampled_value(c, host, v);
+	case OUT_CLOCK_REALTIME:
+		/* By the readings of the host on which the VM was then. */
+		for (size_t i = c->nlater; i-- > 0;)
+			if (host >= c->later[i].link->from)
+				return migrate_from_line(c->later[i].link, host, &host) &&
+				       middle(c->later[i].pieces, host, v);
+		return c->pieces && middle(c->pieces, host, v);
 	}
 	return false;
 }

@@ -32,16 +32,6 @@ static void clock_add_time(const struct clockcheck *c, struct sbuf *b, const cha
 		sbuf_addf(b, "%scycle %" PRIu64, word, host);
 }
 
-static void add_since(const struct clockcheck *c, struct sbuf *b, const struct clock_seen *s)
-{
-	if (s->from)
-		clock_add_time(c, b, " since ", s->from);
-	else
-		sbuf_add(b, " since before the recording");
-	if (s->to)
-		clock_add_time(c, b, " until ", s->to);
-}
-
 static void add_who(struct sbuf *b, const char *before, const struct clock_who *w,
 		    const char *after)
 {
@@ -92,17 +82,6 @@ static void add_exits(const struct clockcheck *c, const struct clock_seen *s, st
 		  pm % 10);
 }
 
-static void add_master(const struct clock_vm *vm, struct sbuf *b)
-{
-	if (!vm->master.tracked)
-		return;
-	if (vm->master.matched != vm->master.vcpus)
-		sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64 " of %" PRIu64
-			  " match)", vm->master.matched, vm->master.vcpus);
-	else if (vm->master.host_clock != 1 && vm->master.host_clock != 3)
-		sbuf_add(b, ": the host's clocksource is not its TSC");
-}
-
 /* The sentence of its rule, with its own numbers in place of the letters. */
 static void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 				const struct clock_seen *s, struct sbuf *b)
@@ -124,7 +103,14 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 		case 'd': sbuf_add(b, s->amount < 0 ? "back" : "forwards"); break;
 		case 'a': clock_add_time(c, b, "", s->at); break;
 		case 'f': clock_add_time(c, b, "", s->from); break;
-		case 's': add_since(c, b, s); break;
+		case 's':
+			if (s->from)
+				clock_add_time(c, b, " since ", s->from);
+			else
+				sbuf_add(b, " since before the recording");
+			if (s->to)
+				clock_add_time(c, b, " until ", s->to);
+			break;
 		case 'W': add_who(b, ": written by ", &s->by, ""); break;
 		case 'w': add_who(b, " by ", &s->by, ""); break;
 		case 'k':
@@ -132,7 +118,14 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 							     : " (kvm_update_master_clock by ",
 				&s->by, ")");
 			break;
-		case 'm': add_master(vm, b); break;
+		case 'm':
+			if (vm->master.tracked && vm->master.matched != vm->master.vcpus)
+				sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64 " of %" PRIu64
+					  " match)", vm->master.matched, vm->master.vcpus);
+			else if (vm->master.tracked && vm->master.host_clock != 1 &&
+				 vm->master.host_clock != 3)
+				sbuf_add(b, ": the host's clocksource is not its TSC");
+			break;
 		case 'F': add_frequency(v, s, b); break;
 		case 'E': add_exits(c, s, b); break;
 		case 'i': sbuf_add(b, s->what); break;

@@ -128,14 +128,6 @@ static const struct {
 	[DB_OTHER] = { "other_events", PLACE ", event TEXT, number INTEGER, text TEXT" },
 };
 
-static bool db_own_table(const char *name)
-{
-	for (size_t i = 0; i < DB_TABLES; i++)
-		if (!strcasecmp(name, tables[i].name))
-			return true;
-	return false;
-}
-
 /* The values put so far as the next row of t, or as that with this id. */
 static void db_add_at(struct db *d, struct sq_table *t, int64_t id)
 {
@@ -196,9 +188,11 @@ static const char timeline_view[] =
 static bool name_taken(const struct db *d, const char *name)
 {
 	if (!strcasecmp(name, "events") || !strcasecmp(name, "timeline") ||
-	    !strcasecmp(name, "chains") || !strncasecmp(name, "sqlite_", 7) || !*name ||
-	    db_own_table(name))
+	    !strcasecmp(name, "chains") || !strncasecmp(name, "sqlite_", 7) || !*name)
 		return true;
+	for (size_t i = 0; i < DB_TABLES; i++)
+		if (!strcasecmp(name, tables[i].name))
+			return true;
 	for (size_t i = 0; i < d->ntype; i++)
 		if (d->type[i]->name && !strcasecmp(name, d->type[i]->name))
 			return true;

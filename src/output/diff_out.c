@@ -65,19 +65,6 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 		  s->vcpus, s->vcpus == 1 ? "" : "s");
 }
 
-/* Rates in thousandths, times in tenths of a ns, shares in millionths. */
-static void row_value(struct row *o, const char *name, const struct diff_row *r, int side)
-{
-	double v = r->value[side];
-
-	if (r->measure >= DIFF_SHARE)
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
-	else if (r->measure <= DIFF_PER_OP)
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
-	else
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e17) * 10 + 0.5), 1);
-}
-
 /* Whether a form has the row: JSON has all. */
 static bool in_form(const struct diff_doc *doc, const struct row *o, const struct diff_row *r)
 {
@@ -130,9 +117,16 @@ static void diff_cells(struct row *o, const void *ctx, size_t i)
 	cell_text(o, COL_LEFT, "", "%s", doc->d->cycles && r->measure <= DIFF_PER_GUEST ?
 		  rate_texts[r->measure] : measure_texts[r->measure]);
 	for (int s = 0; s < 2; s++) {
-		value_text(doc->d, r->measure, r->value[s], text, sizeof(text));
+		/* Rates in thousandths, times in tenths of a ns, shares in millionths. */
+		a = r->value[s];
+		value_text(doc->d, r->measure, a, text, sizeof(text));
 		cell_text(o, 0, side_names[s], "%s", text);
-		row_value(o, side_names[s], r, s);
+		if (r->measure >= DIFF_SHARE)
+			row_fixed(o, side_names[s], (uint64_t)(MIN(a, 1e12) * 1e6 + 0.5), 6);
+		else if (r->measure <= DIFF_PER_OP)
+			row_fixed(o, side_names[s], (uint64_t)(MIN(a, 1e15) * 1e3 + 0.5), 3);
+		else
+			row_fixed(o, side_names[s], (uint64_t)(MIN(a, 1e17) * 10 + 0.5), 1);
 	}
 	rate = r->measure <= DIFF_PER_OP;
 	least = r->measure >= DIFF_SHARE ? 0.5e-4 : 0;
@@ -175,17 +169,6 @@ static struct table diff_table_of(const struct diff_doc *doc, unsigned int form)
 		if (in_form(doc, &o, &doc->d->row[t.n]) && doc->top && n++ == doc->top)
 			break;
 	return t;
-}
-
-static int text_rows(const struct diff_doc *doc, struct sbuf *b)
-{
-	const struct table t = diff_table_of(doc, ROW_TEXT);
-	int ret;
-
-	sbuf_addc(b, '\n');
-	ret = table_text(&t, b);
-	sbuf_add(b, t.n < doc->d->n ? "...\n" : "");
-	return ret;
 }
 
 /* How sure is one thing, how large another. */
@@ -318,8 +301,13 @@ static int diff_text(const struct diff_doc *doc, struct sbuf *b)
 		implied += d->row[i].differs && d->row[i].implied;
 	if (!d->differ)
 		sbuf_add(b, "\nno difference beyond noise\n");
-	if (d->differ || doc->all)
-		ret = text_rows(doc, b);
+	if (d->differ || doc->all) {
+		const struct table t = diff_table_of(doc, ROW_TEXT);
+
+		sbuf_addc(b, '\n');
+		ret = table_text(&t, b);
+		sbuf_add(b, t.n < d->n ? "...\n" : "");
+	}
 	sbuf_add(b, "\n");
 	text_sure(d, b);
 	if (doc->all)

@@ -119,30 +119,19 @@ static void spread_cells(struct row *o, const struct exits_row *r)
 	json_array_end(o->j);
 }
 
-/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
-static void vcpu_text(struct row *o, const struct exits_page *p, const struct exits_row *r)
-{
-	const struct exits_vm *vm = exits_vm_of(p, r);
-	char id[16] = "";
-
-	if (r->thread && r->thread->vcpu != EXITS_NONE)
-		snprintf(id, sizeof(id), ":%" PRIu32, r->thread->vcpu);
-	if (p->columns != EXITS_COL_REASON)
-		cell_text(o, COL_LEFT, "VM:VCPU", "%s%s%s", vm ? vm->name ?: vm->sel : "-",
-			  *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
-}
-
 static void exits_cells(struct row *o, const void *ctx, size_t i)
 {
 	const struct exits_page *p = ctx;
 	const bool timed = p->view->e->timed, spreads = p->view->e->spreads;
 	struct exits_row r = { 0 };
-	char reason[REASON_MAX];
+	const struct exits_vm *vm;
+	char reason[REASON_MAX], id[16] = "";
 	bool exit;
 	unsigned int pid, tid;
 
 	if (!o->head)
 		exits_view_row(p->view, i, &r);
+	vm = exits_vm_of(p, &r);
 	exit = exits_is_exit(r.reason);
 	/*
 	 * A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there.
@@ -160,7 +149,6 @@ static void exits_cells(struct row *o, const void *ctx, size_t i)
 	if (o->form == ROW_CSV || (o->form == ROW_JSON && r.thread)) {
 		const struct exits_thread none = { .vcpu = EXITS_NONE };
 		const struct exits_thread *t = r.thread ?: &none;
-		const struct exits_vm *vm = exits_vm_of(p, &r);
 
 		/* For programs; a JSON row of all threads together has none. */
 		row_u64(o, "pid", t->pid, t->pid);
@@ -188,7 +176,12 @@ static void exits_cells(struct row *o, const void *ctx, size_t i)
 		spread_text(o, &r);
 	else if (spreads)
 		spread_cells(o, &r);
-	vcpu_text(o, p, &r);
+	/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
+	if (r.thread && r.thread->vcpu != EXITS_NONE)
+		snprintf(id, sizeof(id), ":%" PRIu32, r.thread->vcpu);
+	if (p->columns != EXITS_COL_REASON)
+		cell_text(o, COL_LEFT, "VM:VCPU", "%s%s%s", vm ? vm->name ?: vm->sel : "-",
+			  *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
 }
 
 /* ---- text, JSON and CSV ---- */

@@ -30,18 +30,6 @@ static void no_separators(struct sbuf *b, size_t from)
 			b->s[i] = ':';
 }
 
-static void add_root(struct sbuf *b, const struct tl_item *i)
-{
-	size_t from = b->len;
-
-	if (i->src->guest) {
-		sbuf_add(b, i->src->label);
-		sbuf_addc(b, ':');
-	}
-	sbuf_add(b, tl_comm(i->src, i->tid));
-	no_separators(b, from);
-}
-
 static int folded_item(struct out *o, const struct tl_item *i)
 {
 	struct folded *p = o->priv;
@@ -51,7 +39,10 @@ static int folded_item(struct out *o, const struct tl_item *i)
 	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))
 		return 0;
 	sbuf_reset(b);
-	add_root(b, i);
+	if (i->src->guest)
+		sbuf_addf(b, "%s:", i->src->label);
+	sbuf_add(b, tl_comm(i->src, i->tid));
+	no_separators(b, 0);
 	fmt_stack(i->ev, i->rec, &v);
 	for (uint32_t k = v.len; k-- > 0;) {
 		size_t from;
@@ -65,21 +56,6 @@ static int folded_item(struct out *o, const struct tl_item *i)
 	return 0;
 }
 
-static int write_rows(struct out *o, struct folded *p)
-{
-	int ret = 0;
-
-	tally_sort_by_text(&p->stacks);
-	for (size_t i = 0; i < p->stacks.n && !ret; i++) {
-		sbuf_add(&o->line, p->stacks.row[i].text);
-		sbuf_addf(&o->line, " %llu\n", (unsigned long long)p->stacks.row[i].n);
-		ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
-	}
-	if (p->stacks.others)
-		sbuf_addf(&o->line, "(others) %llu\n", (unsigned long long)p->stacks.others);
-	return ret;
-}
-
 static int folded_end(struct out *o)
 {
 	struct folded *p = o->priv;
@@ -87,7 +63,15 @@ static int folded_end(struct out *o)
 
 	if (!p)
 		return 0;
-	ret = p->stacks.n ? write_rows(o, p) : -ENOMSG;
+	ret = p->stacks.n ? 0 : -ENOMSG;
+	tally_sort_by_text(&p->stacks);
+	for (size_t i = 0; i < p->stacks.n && !ret; i++) {
+		sbuf_addf(&o->line, "%s %llu\n", p->stacks.row[i].text,
+			  (unsigned long long)p->stacks.row[i].n);
+		ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
+	}
+	if (p->stacks.others)
+		sbuf_addf(&o->line, "(others) %llu\n", (unsigned long long)p->stacks.others);
 	tally_free(&p->stacks);
 	sbuf_free(&p->one);
 	free(p);

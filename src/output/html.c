@@ -344,19 +344,6 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 	return delta;
 }
 
-static void html_event(struct out *o, struct html *h, const struct tl_item *i)
-{
-	uint64_t strings[258] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(o, h, i);
-
-	if (i->ev)
-		event_strings(h, tl_hostmap(o->t), i, strings);
-	html_put(h, TAG_EVENT + y);
-	html_put(h, t);
-	html_put(h, w);
-	if (i->ev)
-		event_fields(h, i, strings);
-}
-
 /* ---- base64 ---- */
 
 static void base64(struct html *h, struct sbuf *out, bool all)
@@ -457,12 +444,20 @@ static int html_begin(struct out *o)
 static int html_item(struct out *o, const struct tl_item *i)
 {
 	struct html *h = o->priv;
+	uint64_t strings[258] = { 0 }, t = since(o, h, i);
 
 	if (i->kind == TL_EVENT) {
-		html_event(o, h, i);
+		uint64_t y = type(h, i), w = who(o, h, i);
+
+		if (i->ev)
+			event_strings(h, tl_hostmap(o->t), i, strings);
+		html_put(h, TAG_EVENT + y);
+		html_put(h, t);
+		html_put(h, w);
+		if (i->ev)
+			event_fields(h, i, strings);
 	} else {
 		bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns");
-		uint64_t t = since(o, h, i);
 
 		html_put(h, TAG_GAP);
 		html_put(h, t);

@@ -63,22 +63,6 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 	row_end(o);
 }
 
-static void stages_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
-			const struct lat_group *g)
-{
-	struct row o;
-
-	json_put_object(j, "stages");
-	for (unsigned int s = 0; s < LAT_STAGES; s++) {
-		if (!g->stage[s])
-			continue;
-		json_key(j, d->stage[s]);
-		row_json(&o, j, lat_in_cycles(v->lat));
-		stage_columns(&o, v, d, g, s);
-	}
-	json_object_end(j);
-}
-
 /* The number of totals up to each power of two less 1. */
 static void histogram_json(struct json *j, const struct loghist *h)
 {
@@ -120,11 +104,20 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 		       const struct lat_group *g)
 {
 	char key[KEY_SIZE];
+	struct row o;
 
 	json_object_begin(j);
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
 	json_put_str(j, "name", g->name);
-	stages_json(j, v, d, g);
+	json_put_object(j, "stages");
+	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		if (!g->stage[s])
+			continue;
+		json_key(j, d->stage[s]);
+		row_json(&o, j, lat_in_cycles(v->lat));
+		stage_columns(&o, v, d, g, s);
+	}
+	json_object_end(j);
 	histogram_json(j, g->stage[0]);
 	json_put_object(j, "longest");
 	json_put_u64(j, "begin_host_tsc", g->begin);
@@ -321,30 +314,21 @@ static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm
 	metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 }
 
-static uint64_t up_to(const struct loghist *h, uint64_t most)
-{
-	uint64_t n = 0, lo, hi;
-
-	for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
-		loghist_bounds(i, &lo, &hi);
-		if (hi > most)
-			break;
-		n += h->count[i];
-	}
-	return n;
-}
-
 static void histogram_metrics(const struct lat_view *v, const struct lat_desc *d, size_t vm,
 			      const struct loghist *h, struct sbuf *b)
 {
 	for (unsigned int k = LE_FIRST; k <= LE_LAST; k += LE_STEP) {
-		uint64_t most = ((uint64_t)1 << k) - 1;
+		uint64_t most = ((uint64_t)1 << k) - 1, n = 0, lo, hi;
 
+		for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
+			loghist_bounds(i, &lo, &hi);
+			n += hi <= most ? h->count[i] : 0;
+		}
 		sbuf_add(b, "kvmft_latency_seconds_bucket");
 		labels(v, d, vm, b);
 		sbuf_add(b, ",le=\"");
 		metric_seconds(b, most);
-		sbuf_addf(b, "\"} %" PRIu64 "\n", up_to(h, most));
+		sbuf_addf(b, "\"} %" PRIu64 "\n", n);
 	}
 	sbuf_add(b, "kvmft_latency_seconds_bucket");
 	labels(v, d, vm, b);

@@ -172,21 +172,6 @@ static void pf_time_slice(struct out *o, struct pf_track *t, enum pf_slice what,
 	slice_begin(o, t, what, &e);
 }
 
-/* On the track of a CPU: the vCPU t that it runs. */
-static void ran(struct out *o, const struct tl_item *i, struct pf_track *t, struct pf_track *cpu)
-{
-	struct pf_event e = { .type = PF_BEGIN, .iid = t->ran_iid };
-	char name[128];
-
-	if (!t->ran_iid) {
-		snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
-			 (long long)i->vcpu);
-		e.name = name;
-		e.iid = t->ran_iid = pf_name(o, o->priv, name);
-	}
-	slice_begin(o, cpu, PF_GUEST, &e);
-}
-
 /*
  * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn
  * beside them would keep the same a second time, to be looked up for each event.
@@ -195,6 +180,8 @@ static void kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t, *cpu;
+	struct pf_event e = { .type = PF_BEGIN };
+	char name[128];
 
 	if (i->vm < 0) /* nobody knows whose it is */
 		return;
@@ -203,7 +190,15 @@ static void kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	c->vcpu = t;
 	slices_end(o, t, 0);
 	slice_end(o, cpu, PF_GUEST);
-	ran(o, i, t, cpu);
+	/* On the track of the CPU: the vCPU that it runs. */
+	if (!t->ran_iid) {
+		snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
+			 (long long)i->vcpu);
+		e.name = name;
+		t->ran_iid = pf_name(o, p, name);
+	}
+	e.iid = t->ran_iid;
+	slice_begin(o, cpu, PF_GUEST, &e);
 	pf_time_slice(o, t, PF_GUEST, "guest");
 	if (p->irqs_listed)
 		pf_irq_enter(p, i);

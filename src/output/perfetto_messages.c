@@ -247,20 +247,6 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 	t->number = t->form == PF_GENERIC ? GENERIC : FIRST_OWN + (*next)++;
 }
 
-/*
- * Whether a text in the trace is not one of those that Perfetto makes slices and counters of: these
- * begin with a letter, a bar and a process, "B|77|name". It counts others as errors, or takes them
- * for the end of a slice.
- */
-static bool is_remark(const struct pf_type *t, const struct tl_item *i)
-{
-	char text[4] = "";
-
-	return t->info->role == EV_PRINT &&
-	       (!fmt_str(&t->info->type.f[0], i->rec, text, sizeof(text)) ||
-		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
-}
-
 static struct pf_type *pf_type_of(struct pf *p, const struct tl_item *i, bool own)
 {
 	uint64_t key = tl_type(i) | (uint64_t)own << 63;
@@ -295,8 +281,18 @@ static struct pf_type *pf_type_of(struct pf *p, const struct tl_item *i, bool ow
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 {
 	struct pf_type *t = pf_type_of(p, i, false);
+	char text[4] = "";
 
-	return is_remark(t, i) ? pf_type_of(p, i, true) : t;
+	/*
+	 * A text that is none of those that Perfetto makes slices and counters of: these begin with
+	 * a letter, a bar and a process, "B|77|name". It counts others as errors, or takes them for
+	 * the end of a slice.
+	 */
+	if (t->info->role == EV_PRINT &&
+	    (!fmt_str(&t->info->type.f[0], i->rec, text, sizeof(text)) ||
+	     !strchr("BCEFGHINS", text[0]) || text[1] != '|'))
+		t = pf_type_of(p, i, true);
+	return t;
 }
 
 struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i)

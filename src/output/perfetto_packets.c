@@ -112,26 +112,6 @@ static void put_clock(struct sbuf *b, uint64_t id, uint64_t ns)
 	pb_end(b, mark);
 }
 
-/*
- * One reading of all clocks, so that viewers can show the time of day. With more of them, times
- * would jump where the next one begins. r: NULL, there is none.
- */
-static void put_snapshot(struct out *o, const struct clock_bracket *r)
-{
-	struct sbuf *b = &o->line;
-	size_t packet = packet_begin(b, 0), mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
-
-	put_clock(b, BOOTTIME, r ? r->boot : 0);
-	if (r) {
-		put_clock(b, MONOTONIC, r->mono);
-		put_clock(b, MONOTONIC_RAW, r->mono_raw);
-		put_clock(b, REALTIME, r->real);
-	}
-	pb_u64(b, SNAPSHOT_PRIMARY, r ? clock_id(o->clock.kind) : BOOTTIME);
-	pb_end(b, mark);
-	pb_end(b, packet);
-}
-
 /* All stamps are called BOOTTIME, as in Perfetto's recorder. */
 void pf_head(struct out *o, struct pf *p)
 {
@@ -149,7 +129,21 @@ void pf_head(struct out *o, struct pf *p)
 	    o->clock.kind != OUT_CLOCK_KVMCLOCK)
 		r = cap->bracket;
 	p->has_readings = r;
-	put_snapshot(o, r);
+	/*
+	 * One reading of all clocks, so that viewers can show the time of day. With more of them,
+	 * times would jump where the next one begins.
+	 */
+	packet = packet_begin(b, 0);
+	mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
+	put_clock(b, BOOTTIME, r ? r->boot : 0);
+	if (r) {
+		put_clock(b, MONOTONIC, r->mono);
+		put_clock(b, MONOTONIC_RAW, r->mono_raw);
+		put_clock(b, REALTIME, r->real);
+	}
+	pb_u64(b, SNAPSHOT_PRIMARY, r ? clock_id(o->clock.kind) : BOOTTIME);
+	pb_end(b, mark);
+	pb_end(b, packet);
 	if (r && o->clock.kind == OUT_CLOCK_NS) {
 		uint64_t base = o->clock.base;
 		uint64_t khz = o->clock.khz;
@@ -370,14 +364,6 @@ static void pf_put_fields(struct sbuf *b, const struct tl_item *i, const struct 
 	}
 }
 
-static char *put_flow(char *q, uint32_t field, uint64_t flow)
-{
-	q = pb_put_varint(q, field << 3 | PB_FIXED64);
-	for (int i = 0; i < 8; i++)
-		*q++ = (char)(flow >> 8 * i);
-	return q;
-}
-
 void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
 	const struct pf_info *x = NULL;
@@ -419,8 +405,12 @@ void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct 
 		text = pb_put_varint(text, EVENT_VALUE << 3 | PB_VARINT);
 		text = pb_put_varint(text, (uint64_t)e->value);
 	}
-	if (e->flow)
-		text = put_flow(text, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
+	if (e->flow) {
+		text = pb_put_varint(text, (e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW) << 3 |
+						   PB_FIXED64);
+		for (int k = 0; k < 8; k++)
+			*text++ = (char)(e->flow >> 8 * k);
+	}
 	q = text;
 	inner = (size_t)(event - b->s);
 	b->len = (size_t)(q - b->s);
