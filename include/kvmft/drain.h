@@ -112,21 +112,12 @@ int drain_store_init(struct drain_store *s) __must_check;
 void drain_store_free(struct drain_store *s);
 /* Begins a new segment unless the present one is empty. 0 or -errno. */
 int drain_rotate(struct drain_store *s) __must_check;
-/* Sets the reason to stop unless there is one, and wakes the one that waits for it. */
-void drain_set_stop(struct drain_store *s, enum drain_stop why);
 /* Would min_free hold with n bytes more in the file system? */
 bool drain_room(const struct drain_store *s, size_t n);
 /* Outside of next(): this many bytes of old data were removed. */
 void drain_freed(struct drain_store *s, uint64_t bytes);
 /* Makes wake_fd readable. */
 void drain_wake(struct drain_store *s);
-/*
- * For drain.c: permission to write up to n bytes (whole sub-buffers) to c->dst, the file of their
- * segment. The bytes granted, 0 if a limit forbids more (then stop is set), or -errno.
- */
-ssize_t drain_reserve(struct drain_cpu *c, size_t n) __must_check;
-/* So many of the granted bytes were written. */
-void drain_settle(struct drain_cpu *c, size_t granted, size_t written);
 
 /* ---- draining ---- */
 

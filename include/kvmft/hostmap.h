@@ -169,14 +169,7 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
 /* The records of the guest's capture, where they were read. Rebuilds the VM's epochs. */
 void hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
 			 const struct guest_time *g);
-/*
- * A pvclock record, or an offset, that came into force at that host TSC. These
- * only add: hostmap_rebuild() makes epochs of what was added.
- */
-void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			const struct pvclock *pv);
-void hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
-		       uint64_t next);
+/* Makes epochs of what was added. */
 void hostmap_rebuild(struct hostmap *m, size_t vm);
 /* Makes an entry, without clocks, for a VM of another host. */
 size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm);

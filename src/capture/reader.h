@@ -207,7 +207,7 @@ bool cap_is_complete(int parent, const char *base);
 /* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
 int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
 
-/* ---- meta.c ---- */
+/* ---- text.c ---- */
 
 #define META_MAX_KEYS 64
 
@@ -238,10 +238,8 @@ void meta_apply(struct capture *c, const struct meta_rec *rec);
 
 /* fd is taken over by c->priv only on success. */
 #define TD_MAGIC 10 /* bytes, with which it begins */
-int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
-	__must_check;
-int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
-	__must_check;
+int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err) __must_check;
+int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err) __must_check;
 /* Text, which is read from front to back. -ENOMSG: it is no trace. */
 int cap_text_read(struct capture *c, int fd, struct kvmft_err *err) __must_check;
 

@@ -11,14 +11,108 @@
  * name the file and what was written, a missing knob is distinguished from one that refuses, and
  * the recorder, once confined, cannot use paths.
  */
-#include "priv.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <tracefs.h>
 
 #include "kvmft/util.h"
+#include "priv.h"
+
+/* ---- lists of CPU numbers, as /sys/devices/system/cpu and per_cpu/ show them ---- */
+
+#define KCPU_MAX 8191 /* the kernel's own NR_CPUS limit is 8192 */
+
+static const char *const cpu_file[] = {
+	[KCPU_POSSIBLE] = "/sys/devices/system/cpu/possible",
+	[KCPU_PRESENT] = "/sys/devices/system/cpu/present",
+	[KCPU_ONLINE] = "/sys/devices/system/cpu/online",
+};
+
+static int cpus_add(struct kcpus *c, uint32_t cpu)
+{
+	return array_add(&c->cpu, &c->n, &c->cap, &cpu, sizeof(cpu));
+}
+
+void kcpus_free(struct kcpus *c)
+{
+	free(c->cpu);
+	*c = (struct kcpus){ 0 };
+}
+
+static int parse_range(const char **s, struct kcpus *c)
+{
+	uint64_t from, to;
+	int err = 0;
+
+	if (!take_u64(s, KCPU_MAX, &from))
+		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
+	to = from;
+	if (**s == '-' && (++*s, !take_u64(s, KCPU_MAX, &to)))
+		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
+	/* The kernel's lists ascend; anything else is not one. */
+	if (to < from || (c->n && c->cpu[c->n - 1] >= from))
+		return -EINVAL;
+	for (; from <= to && !err; from++)
+		err = cpus_add(c, (uint32_t)from);
+	return err;
+}
+
+int kcpus_parse(const char *text, struct kcpus *c)
+{
+	int err;
+
+	*c = (struct kcpus){ 0 };
+	for (;;) {
+		err = parse_range(&text, c);
+		if (err || *text != ',')
+			break;
+		text++;
+	}
+	if (*text == '\n')
+		text++;
+	if (!err && *text)
+		err = -EINVAL;
+	if (err)
+		kcpus_free(c);
+	return err;
+}
+
+int kcpus_read(enum kcpu_set set, struct kcpus *c)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t got = file_read_all(AT_FDCWD, cpu_file[set], KFILE_MAX, &text);
+
+	*c = (struct kcpus){ 0 };
+	return got < 0 ? (int)got : kcpus_parse(text, c);
+}
+
+COMPARE_BY(cpu_cmp, uint32_t, );
+
+int kinst_cpus(const struct kinst *k, struct kcpus *c)
+{
+	_cleanup_dir_ DIR *dir = dir_open(k->dirfd, "per_cpu");
+	struct dirent *e;
+	int err = 0;
+
+	*c = (struct kcpus){ 0 };
+	if (!dir)
+		return -errno;
+	while (!err && (e = readdir(dir))) {
+		const char *s = e->d_name + 3;
+		uint64_t cpu;
+
+		if (str_starts(e->d_name, "cpu") && take_u64(&s, KCPU_MAX, &cpu) && !*s)
+			err = cpus_add(c, (uint32_t)cpu);
+	}
+	if (err)
+		kcpus_free(c);
+	else if (c->n)
+		qsort(c->cpu, c->n, sizeof(c->cpu[0]), cpu_cmp);
+	return err;
+}
 
 #define INST_NAMES_MAX	   1000 /* instances that one process can have at a time */
 #define INST_RMDIR_WAIT_MS 2000
@@ -35,8 +129,7 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 }
 
 /* A knob that older kernels lack: `kvmft check` reports it, and its absence is no failure. */
-static int knob_optional(struct kinst *k, const char *file, const char *text,
-			 struct kvmft_err *err)
+static int knob_optional(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
 {
 	return kfile_exists(k->dirfd, file) ? knob(k, file, text, err) : 0;
 }
@@ -439,4 +532,175 @@ void kinst_end(struct kinst *k, note_fn *note)
 
 	if (kinst_destroy(k, &err) && err.text[0])
 		note("%s", err.text);
+}
+
+/*
+ * ---- what can be read from an instance of our own ----
+ *
+ * Below the instance's descriptor, not with libtracefs, because the confined recorder cannot use
+ * paths.
+ */
+
+#define HOLDERS_MAX 5
+
+const char *kinst_name(const struct kinst *k)
+{
+	return k->name;
+}
+
+const char *kinst_clock(const struct kinst *k)
+{
+	return k->clock;
+}
+
+uint32_t kinst_subbuf_size(const struct kinst *k)
+{
+	return k->subbuf_size;
+}
+
+uint64_t kinst_buffer_kb(const struct kinst *k)
+{
+	return k->buffer_kb;
+}
+
+int kinst_dirfd(const struct kinst *k)
+{
+	return k->dirfd;
+}
+
+ssize_t kinst_read(const struct kinst *k, const char *file, size_t max, char **out)
+{
+	return file_read_all(k->dirfd, file, max, out);
+}
+
+int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock, struct kvmft_err *err)
+{
+	char path[64];
+	int fd, got;
+
+	snprintf(path, sizeof(path), "per_cpu/cpu%" PRIu32 "/trace_pipe_raw", cpu);
+	fd = openat(k->dirfd, path, O_RDONLY | O_CLOEXEC | (nonblock ? O_NONBLOCK : 0));
+	if (fd >= 0)
+		return fd;
+	got = errno;
+	return err_why(err, got, "cannot open %s/%s", k->name, path);
+}
+
+/* ---- per_cpu/cpuN/stats ---- */
+
+/* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). 0 = not there. */
+static uint64_t stats_time(const char *text, const char *name, uint64_t *step)
+{
+	const char *p = strstr(text, name);
+	unsigned long long whole, micro = 0;
+	char *end;
+
+	*step = 0;
+	if (!p)
+		return 0;
+	p += strlen(name);
+	errno = 0;
+	whole = strtoull(p, &end, 10);
+	if (errno || end == p)
+		return 0;
+	*step = 1;
+	if (*end != '.')
+		return whole;
+	micro = strtoull(end + 1, NULL, 10);
+	*step = 1000;
+	if (__builtin_mul_overflow(whole, 1000000ull, &whole) ||
+	    __builtin_add_overflow(whole, micro, &whole) ||
+	    __builtin_mul_overflow(whole, 1000ull, &whole))
+		whole = 0;
+	return whole;
+}
+
+int kstats_parse(const char *text, struct kstats *s)
+{
+	const struct {
+		const char *name;
+		uint64_t *v;
+		bool needed;
+	} field[] = {
+		{ "entries", &s->entries, true },
+		{ "overrun", &s->overrun, true },
+		{ "commit overrun", &s->commit_overrun, false },
+		{ "bytes", &s->bytes, false },
+		{ "dropped events", &s->dropped, false },
+		{ "read events", &s->read, true },
+	};
+	uint64_t step;
+
+	*s = (struct kstats){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(field); i++) {
+		int err = ktext_number(text, field[i].name, field[i].v);
+
+		if (err && (field[i].needed || err != -ENOENT))
+			return err == -ENOENT ? -EINVAL : err;
+	}
+	s->oldest = stats_time(text, "\noldest event ts:", &step);
+	s->now = stats_time(text, "\nnow ts:", &s->now_step);
+	return 0;
+}
+
+int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text)
+{
+	_cleanup_free_ char *got = NULL;
+	ssize_t n;
+	int err = 0;
+
+	if (text)
+		*text = NULL;
+	n = kinst_read(k, TEXTF("per_cpu/cpu%" PRIu32 "/stats", cpu), KFILE_MAX, &got);
+	if (n < 0)
+		return (int)n;
+	if (s)
+		err = kstats_parse(got, s);
+	if (!err && text) {
+		*text = got;
+		got = NULL;
+	}
+	return err;
+}
+
+/* ---- who has it open ---- */
+
+/* Does a link of this process lead into the instance, under whatever mount point? */
+static bool process_holds(int procfd, const char *pid, const char *name)
+{
+	_cleanup_dir_ DIR *dir = dir_open(procfd, TEXTF("%s/fd", pid));
+	const char *want = TEXTF("/instances/%s/", name);
+	struct dirent *e;
+	bool found = false;
+	char link[512];
+
+	while (dir && !found && (e = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
+
+		if (n <= 0)
+			continue;
+		link[n] = '\0';
+		found = strstr(link, want) != NULL;
+	}
+	return found;
+}
+
+void kinst_holders(const char *name, struct sbuf *b)
+{
+	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, "/proc");
+	unsigned int found = 0;
+	struct dirent *e;
+
+	while (dir && found < HOLDERS_MAX && (e = readdir(dir))) {
+		char comm[64] = "?";
+
+		if (!isdigit((unsigned char)e->d_name[0]) ||
+		    !process_holds(dirfd(dir), e->d_name, name))
+			continue;
+		if (file_read_line(dirfd(dir), TEXTF("%s/comm", e->d_name), comm, sizeof(comm)))
+			strcpy(comm, "?");
+		str_printable(comm);
+		sbuf_addf(b, "%s%s %s", b->len ? ", " : "", e->d_name, comm);
+		found++;
+	}
 }

@@ -3,7 +3,7 @@
  * inst_events.c: events, filters and triggers of an instance of our own. Only the wanted events are
  * enabled: a whole system would cost time for events that are not read. Not libtracefs'
  * tracefs_event_enable(): filters, triggers and switches have the kernel's own error told, triggers
- * are journalled (knob.c), and the confined recorder cannot use paths.
+ * are journalled (tracefs.c), and the confined recorder cannot use paths.
  */
 #include "priv.h"
 

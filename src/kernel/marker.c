@@ -6,7 +6,7 @@
  * the place of the top-level ones: it writes to "trace_marker" as usual, and the kernel's main
  * trace never sees it. Programs like QEMU first switch on tracing_on. That must affect neither the
  * main trace nor the instance, which the recorder starts and stops: there it is /dev/null. The
- * option copy_trace_marker is newer than libtracefs 1.6.4 and set by knob.c.
+ * option copy_trace_marker is newer than libtracefs 1.6.4 and set by tracefs.c.
  */
 #include "priv.h"
 

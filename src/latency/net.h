@@ -289,31 +289,6 @@ void net_cut(struct lat *l, int64_t vm);
 void net_finish(struct lat *l);
 void net_links_free(struct lat_net *m);
 
-/* net_read.c */
-/* NULL: no thread. */
-struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid);
-/* A received packet ended; in NULL: unseen. */
-void net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end);
-/* Whether a task took it, in another context than the one that received it. */
-bool net_is_reader(const struct net_skb *k, const struct lat_in *in);
-/* What the kernel is busy with on the event's CPU; it is no longer; it is with that packet. */
-struct net_busy *net_busy_at(struct lat *l, const struct lat_in *in);
-void net_busy_over(struct lat *l, const struct lat_in *in);
-void net_busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in);
-/* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
-void net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in);
-/* A packet that is not known was copied to a program: it may be the copy of one that is. */
-void net_reads_copy(struct lat *l, const struct lat_in *in);
-void net_task_woken(struct lat *l, const struct lat_in *in);
-void net_task_switch(struct lat *l, const struct lat_in *in);
-/* A system call to send or to receive begins, or ends. */
-void net_called(struct lat *l, const struct lat_in *in);
-/*
- * When the system call began that sends the packet, if it is the first one of that call. A bridge
- * or another device upon this one had it before, in the same call.
- */
-uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in);
-
 /* net_id.c */
 /* A header was recorded; k: the packet at that address, or NULL. */
 void net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in);

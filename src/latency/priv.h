@@ -3,17 +3,17 @@
  * priv.h: what the files of the latency analyses share.
  *
  *   events.c   a record becomes a struct lat_in: its kind and the fields that matter
- *   vcpu.c     what each vCPU does, and the time it is robbed of
+ *   vcpu.c     what each vCPU does, and the time it is robbed of: by guest task and by thief; the
+ *              threads of the VMM and of vhost
  *   irq.c      an interrupt from its source to its handler's end
  *   irq_end.c  how that ends: measured, or closed and counted
  *   hrtimer.c  a deadline, or a high-resolution timer of the guest, and what became of it
  *   path.c     what those threads waited for
  *   io.c       a block request of the guest
- *   sched.c    stolen time by guest task and by thief; the threads of the VMM and of vhost
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   net.c      a packet between the host and the guest; net.h likewise
- *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers
- *   event.c    from any event to any other
+ *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers; the time
+ *              from any event to any other
  *   feed.c     the walk
  *   table.c    tables, worst cases
  */
@@ -359,17 +359,11 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
-/* sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
- * [v->thief_since, t]. */
-void lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t);
 /* The group of the guest's task that v runs at t; c's cause becomes what it did. NULL: no room. */
 struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
 				uint64_t t, struct lat_case *c);
-void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t);
 
-/* sched.c */
 void lat_workers_new(struct lat *l);
-bool lat_worker_is(const struct lat *l, int32_t tid);
 void lat_worker_wake(struct lat *l, const struct lat_in *in);
 void lat_worker_switch(struct lat *l, const struct lat_in *in);
 bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
@@ -387,7 +381,6 @@ void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_tasks_over(struct lat *l, bool cut);
 void lat_tasks_free(struct lat *l);
 
-/* event.c */
 void lat_event_feed(struct lat *l, const struct tl_item *i);
 void lat_event_finish(struct lat *l);
 

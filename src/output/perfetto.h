@@ -7,7 +7,6 @@
  *	perfetto_messages.c	the table of events that Perfetto has a message for
  *	perfetto_machine.c	hosts and guests: names, tasks, clocks
  *	perfetto_packets.c	tracks, and events on them
- *	perfetto_irqs.c		interrupts on their way into a guest
  */
 #pragma once
 
@@ -226,23 +225,12 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 			  uint32_t number);
 /* The number of a name, which is written if it is new; 0: it has none, write it as it is. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
-void pf_put(struct out *o, struct pf *p, const struct pf_track *t,
-	   const struct pf_event *e);
+void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e);
 /* An event with its fields. */
 void pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
 	       const struct tl_item *i, uint64_t flow);
 void pf_note_str(struct sbuf *b, const char *name, const char *text);
 void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
-
-/* perfetto_irqs.c: of the host: an APIC accepts, KVM injects; a line of a GIC changes. */
-void pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e);
-void pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e);
-/* Of a GIC: the vCPU is entered; its guest goes on with something else. */
-void pf_irq_enter(struct pf *p, const struct tl_item *i);
-void pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i);
-/* A handler begins in a guest: *flow is what it ends, or stays as it is. */
-void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
-		   uint64_t *flow);
 
 /* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);

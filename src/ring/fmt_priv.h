@@ -40,7 +40,7 @@ struct fmt_event {
 	size_t nfld, fld_cap;
 	size_t ncommon; /* the first ones, up to the empty line */
 	bool is_stack;	/* ftrace:kernel_stack, which stack.c prints */
-	bool is_printk; /* ftrace:bprint and bputs, which printk.c prints */
+	bool is_printk; /* ftrace:bprint and bputs, trace_printk()'s */
 	struct fmt_lazy *lazy;
 };
 
@@ -74,7 +74,7 @@ struct fmt {
 	struct fmt_stack_text *stack_text; /* NULL: none is needed yet */
 	struct ksyms syms;		   /* made for the first stack */
 	bool syms_tried;
-	struct u64map printk; /* printk.c */
+	struct u64map printk; /* fmt_print.c */
 	bool printk_tried;
 };
 
@@ -83,7 +83,7 @@ char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
 
-/* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
+/* fmt.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
 bool fmt_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p,
 	       uint32_t *len);
 /* Possible sizes of a number; a field declared with another one counts as 0. */
@@ -109,8 +109,6 @@ static inline uint64_t fmt_get(const void *p, uint32_t size)
  * not understood.
  */
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
-/* printk.c: false, and nothing printed, if the capture does not have the text. */
-bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 void fmt_stacks_free(struct fmt *f);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);

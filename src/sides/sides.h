@@ -4,7 +4,6 @@
  *
  * run.c	the order in which sides begin and end, and the file that says so
  * start.c	--guest and what goes with it, the session's directory, the processes of sides begun
- * wait.c	what sides say, signals, and time; what is run when all have written out their rings
  * process.c	the processes of a side; kvmft receive
  * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it
  * push.c	a program for guests that have none
@@ -155,12 +154,6 @@ void sides_remove_dir(struct sides *x);
 /* Starts the processes of a side; it reports when it records. */
 int sides_start_host(struct sides *x) __must_check;
 int sides_start_guest(struct sides *x, struct side *s) __must_check;
-
-/* ---- wait.c ---- */
-
-void sides_take_signals(struct sides *x);
-/* Waits for whatever comes first, at most a second, and handles it. */
-int sides_wait_once(struct sides *x) __must_check;
 
 /* ---- process.c ---- */
 

@@ -25,14 +25,6 @@ struct qtypes {
 	struct u64map by_key;
 };
 
-void qtypes_init(struct qtypes *t);
-void qtypes_free(struct qtypes *t);
-/* A record of an event; *data is the caller's. 0, -ENOMEM, -E2BIG: too many kinds of events. */
-int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, uint8_t **data,
-		  uint32_t *len) __must_check;
-/* The fields of such a record as QEMU's format shows them. */
-void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out);
-
 /* ---- which device a guest rings by writing to an address: QEMU registers an ioeventfd ---- */
 
 struct qdevices {

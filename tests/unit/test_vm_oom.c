@@ -60,7 +60,6 @@ static char *scarce_strndup(const char *s, size_t n)
 #include "../../src/vm/find.c"
 #include "../../src/vm/proc.c"
 #include "../../src/vm/scan.c"
-#include "../../src/vm/tasks.c"
 #undef malloc
 #undef realloc
 #undef calloc
