@@ -822,18 +822,6 @@ bool td_read_blocks(struct td *t, size_t n, uint64_t *off)
 	return !ret;
 }
 
-static void read_v6(struct td *t, uint64_t off)
-{
-	if (td_read_blocks(t, ARRAY_SIZE(block), &off))
-		survive(t, read_flyrecord(t, off, t->cpus, ""), "top buffer");
-	for (size_t i = 0; i < t->nbuf; i++) {
-		const struct td_buffer *b = &t->buf[i];
-
-		survive(t, read_flyrecord(t, b->off, b->cpus ?: t->cpus, td_instance(t, b->name)),
-			b->name);
-	}
-}
-
 /* v7 names its compressor after the common start: two strings, then the first OPTIONS offset. */
 static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 {
@@ -935,6 +923,7 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	struct td t = { .c = c, .fd = fd, .size = size, .left = size };
 	_cleanup_free_ uint8_t *data = NULL;
 	struct cursor cur;
+	uint64_t off = TD_START;
 	int ret;
 
 	c->is_tracedat = true;
@@ -947,8 +936,13 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	ret = read_start(&t, &cur, err);
 	if (!ret && c->version == 7)
 		ret = read_v7(&t, &cur, err);
-	else if (!ret)
-		read_v6(&t, TD_START);
+	if (!ret && c->version != 7) {
+		if (td_read_blocks(&t, ARRAY_SIZE(block), &off))
+			survive(&t, read_flyrecord(&t, off, t.cpus, ""), "top buffer");
+		for (size_t i = 0; i < t.nbuf; i++)
+			survive(&t, read_flyrecord(&t, t.buf[i].off, t.buf[i].cpus ?: t.cpus,
+						   td_instance(&t, t.buf[i].name)), t.buf[i].name);
+	}
 	if (!ret)
 		td_finish(c);
 	for (size_t i = 0; i < t.nbuf; i++)

@@ -16,28 +16,19 @@ const char *const hostmap_basis_names[] = {
 
 COMPARE_BY(tid_cmp, int32_t, );
 
-/* The threads of a VM, sorted: to be freed; NULL if out of memory. */
-static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)
-{
-	const struct hostmap_thread *t;
-	int32_t *tid;
-
-	*n = 0;
-	hostmap_each_thread(m, vm, t)
-		++*n;
-	tid = xcalloc(*n + 1, sizeof(*tid));
-	*n = 0;
-	hostmap_each_thread(m, vm, t)
-		tid[(*n)++] = t->tid;
-	qsort(tid, *n, sizeof(*tid), tid_cmp);
-	return tid;
-}
-
 void hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 {
-	size_t n, last;
-	_cleanup_free_ int32_t *tid = threads_of(m, m->vm[vm].of, &n);
+	_cleanup_free_ int32_t *tid = NULL;
+	const struct hostmap_thread *t;
+	size_t n = 0, last;
 
+	hostmap_each_thread(m, m->vm[vm].of, t)
+		n++;
+	tid = xcalloc(n + 1, sizeof(*tid));
+	n = 0;
+	hostmap_each_thread(m, m->vm[vm].of, t)
+		tid[n++] = t->tid;
+	qsort(tid, n, sizeof(*tid), tid_cmp);
 	sbuf_add(out, "tids:");
 	for (size_t i = 0; i < n; i = last + 1) {
 		for (last = i; last + 1 < n && tid[last + 1] == tid[last] + 1; last++)

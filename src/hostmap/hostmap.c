@@ -107,22 +107,6 @@ static uint32_t works_for(const struct cap_task *t)
 	return pid ?: (uint32_t)t->tgid;
 }
 
-static void map_known(struct hostmap *m)
-{
-	const struct capture *c = m->cap;
-
-	for (size_t i = 0; i < c->ntask; i++)
-		if (c->task[i].tgid)
-			xu64map_put(&m->tgid_of, (uint32_t)c->task[i].tid, works_for(&c->task[i]));
-	for (size_t i = 0; i < c->nvm; i++) {
-		size_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
-
-		for (size_t k = 0; k < c->vm[i].nvcpu; k++)
-			if (c->vm[i].vcpu[k].tid > 0)
-				thread_set(m, c->vm[i].vcpu[k].tid, vm, c->vm[i].vcpu[k].id);
-	}
-}
-
 static int32_t process_of(const struct hostmap *m, int32_t tid)
 {
 	uint64_t tgid;
@@ -269,7 +253,18 @@ void hostmap_known(const struct capture *cap, const struct fmt *fmt, struct host
 			m->own = NULL;
 		}
 	}
-	map_known(m);
+	for (size_t i = 0; i < cap->ntask; i++)
+		if (cap->task[i].tgid)
+			xu64map_put(&m->tgid_of, (uint32_t)cap->task[i].tid,
+				    works_for(&cap->task[i]));
+	for (size_t i = 0; i < cap->nvm; i++) {
+		const struct cap_vm *c = &cap->vm[i];
+		size_t vm = hostmap_vm_add(m, c, c->pid);
+
+		for (size_t k = 0; k < c->nvcpu; k++)
+			if (c->vcpu[k].tid > 0)
+				thread_set(m, c->vcpu[k].tid, vm, c->vcpu[k].id);
+	}
 	hostmap_chain(m);
 }
 

@@ -9,16 +9,15 @@ extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat
 	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler, lat_desc_event[2];
 
 static const struct lat_desc *const descs[LAT_TABLES] = {
-	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
-	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
-	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
-	[LAT_T_NET_RX] = &lat_desc_net_rx, [LAT_T_NET_TX] = &lat_desc_net_tx,
-	[LAT_T_TASK] = &lat_desc_task, [LAT_T_HANDLER] = &lat_desc_handler,
-	[LAT_T_EVENT] = &lat_desc_event[0],
-	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
-	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
-	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
-	[LAT_T_MEM_MOVE] = &lat_desc_mem_move,
+	[LAT_T_IRQ] = &lat_desc_irq,	       [LAT_T_SCHED] = &lat_desc_sched,
+	[LAT_T_STEALER] = &lat_desc_stealer,   [LAT_T_IO] = &lat_desc_io,
+	[LAT_T_TIMER] = &lat_desc_timer,       [LAT_T_HRTIMER] = &lat_desc_hrtimer,
+	[LAT_T_NET_RX] = &lat_desc_net_rx,     [LAT_T_NET_TX] = &lat_desc_net_tx,
+	[LAT_T_TASK] = &lat_desc_task,	       [LAT_T_HANDLER] = &lat_desc_handler,
+	[LAT_T_EVENT] = &lat_desc_event[0],    [LAT_T_MEM] = &lat_desc_mem,
+	[LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu, [LAT_T_MEM_TASK] = &lat_desc_mem_task,
+	[LAT_T_MEM_GPA] = &lat_desc_mem_gpa,   [LAT_T_MEM_THREAD] = &lat_desc_mem_thread,
+	[LAT_T_MEM_TIME] = &lat_desc_mem_time, [LAT_T_MEM_MOVE] = &lat_desc_mem_move,
 };
 
 enum lat_kind lat_table_kind(enum lat_table_id id)
@@ -286,17 +285,6 @@ static void know_evidence(struct lat *l)
 	}
 }
 
-static void note_needs(struct lat *l)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	if (!l->needs || l->o.cases_only)
-		return;
-	sbuf_add(&b, "what was not recorded would be shown by ");
-	evidence_remedy(l->needs, &b);
-	lat_note_add(l, xsbuf_text(&b));
-}
-
 /* Leaves out, with a note, the analyses that lack events; if none is left, that is an error. */
 static int feed_need(struct lat *l, struct kvmft_err *err)
 {
@@ -313,8 +301,7 @@ static int feed_need(struct lat *l, struct kvmft_err *err)
 		l->left_out[k] = l->o.want[k] ? note_lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
 		any |= l->o.want[k];
-		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED &&
-			     k != LAT_EVENT;
+		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED && k != LAT_EVENT;
 		if (l->left_out[k])
 			sbuf_addf(&why, "%s%s: %s", why.len ? "; " : "", lat_kind_names[k],
 				  l->left_out[k]);
@@ -738,7 +725,13 @@ void lat_finish(struct lat *l)
 			"the host's switches between threads of no VM are not all recorded (`kvmft "
 			"record -e default -e sched:sched_switch` has all): which of them ran between "
 			"the first and the last named is not known");
-	note_needs(l);
+	if (l->needs && !l->o.cases_only) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		sbuf_add(&b, "what was not recorded would be shown by ");
+		evidence_remedy(l->needs, &b);
+		lat_note_add(l, xsbuf_text(&b));
+	}
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		lat_table_untold(l, (enum lat_table_id)i);
 		lat_table_sort(&l->table[i]);

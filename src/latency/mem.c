@@ -615,22 +615,6 @@ static void fetches(struct lat *l, const struct lat_in *in)
 	}
 }
 
-static void fetched_for(struct mem_stall *s, uint64_t met)
-{
-	unsigned int i = s->nalloc % MEM_ALLOCS;
-
-	s->arrived = true;
-	s->userfault |= met & FETCH_USERFAULT;
-	s->block |= met & FETCH_BLOCK;
-	s->file |= met & FETCH_FILE;
-	if (!(met & FETCH_PAGE))
-		return;
-	s->alloc[i].pfn = met >> 8;
-	s->alloc[i].order = 0;
-	s->alloc[i].clear = met & FETCH_CLEAR;
-	s->nalloc++;
-}
-
 /*
  * The event does not name the VM: if two VMs wait for a page of that number, it counts for neither.
  */
@@ -652,7 +636,16 @@ static void fetched(struct lat *l, const struct lat_in *in)
 	u64map_del(&l->mem->filler, fetcher(in));
 	if (n != 1)
 		return;
-	fetched_for(s, met);
+	s->arrived = true;
+	s->userfault |= met & FETCH_USERFAULT;
+	s->block |= met & FETCH_BLOCK;
+	s->file |= met & FETCH_FILE;
+	if (met & FETCH_PAGE) {
+		n = s->nalloc++ % MEM_ALLOCS;
+		s->alloc[n].pfn = met >> 8;
+		s->alloc[n].order = 0;
+		s->alloc[n].clear = met & FETCH_CLEAR;
+	}
 	s->filler = (int32_t)filler;
 }
 

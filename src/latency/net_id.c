@@ -27,21 +27,6 @@ struct net_flow {
 	uint16_t port[2];
 };
 
-/* Number + 1 of the flow; 0: no memory, or too many. */
-static uint32_t flow_of(struct lat_net *m, const struct net_flow *f)
-{
-	uint64_t key = hash_bytes(&m->key, f, sizeof(*f));
-	struct net_flow *to;
-
-	if (m->flow_at.n >= FLOWS_MAX && !u64map_get(&m->flow_at, key, NULL))
-		return 0;
-	to = xu64map_elem(&m->flow_at, key, &m->flow, &m->flow_cap, sizeof(*to));
-	if (!to)
-		return 0;
-	*to = *f;
-	return (uint32_t)(to - m->flow) + 1;
-}
-
 static void name_end(char *buf, size_t size, const struct net_flow *f, bool to)
 {
 	bool six = f->version == 6;
@@ -120,7 +105,9 @@ static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_
 {
 	const struct lat_decoder *d = l->dec[in->i->src->index];
 	struct net_ident ident = { 0 };
-	struct net_flow f = { 0 };
+	struct lat_net *m = l->net;
+	struct net_flow f = { 0 }, *to = NULL;
+	uint64_t key;
 	uint8_t b[HEAD6];
 	size_t n = lat_decode_bytes(d, in, b, sizeof(b));
 
@@ -128,8 +115,15 @@ static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_
 	if (n < HEAD4 || in->f[1] < in->f[2] || in->f[1] - in->f[2] < before + n ||
 	    !(n < HEAD6 ? parse4(b, &f, &ident.strong) : parse6(b, &f)))
 		return ident;
-	ident.id = hash_bytes(&l->net->key, b, n) | 1;
-	ident.flow = flow_of(l->net, &f);
+	ident.id = hash_bytes(&m->key, b, n) | 1;
+	/* Number + 1 of the flow; 0: no memory, or too many. */
+	key = hash_bytes(&m->key, &f, sizeof(f));
+	if (m->flow_at.n < FLOWS_MAX || u64map_get(&m->flow_at, key, NULL))
+		to = xu64map_elem(&m->flow_at, key, &m->flow, &m->flow_cap, sizeof(*to));
+	if (to) {
+		*to = f;
+		ident.flow = (uint32_t)(to - m->flow) + 1;
+	}
 	return ident;
 }
 

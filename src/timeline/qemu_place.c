@@ -270,22 +270,6 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	host_vcpu_event(h, t, &a, e, i->tid, f);
 }
 
-static void host_item(struct host_side *h, const struct tl_item *i)
-{
-	/* Entries, exits and interrupts may have been lost: nothing follows from earlier ones. */
-	for (size_t k = 0; i->kind != TL_EVENT && k < h->by_tid.n; k++)
-		h->t[k] = (struct host_thread){ 0 };
-	if (i->kind != TL_EVENT)
-		return;
-	h->out->first = MIN(h->out->first, i->host);
-	h->out->last = i->host;
-	for (size_t e = 0; i->ev && e < ARRAY_SIZE(host_events); e++)
-		if (i->ev == h->type[e].ev) {
-			host_event(h, i, e);
-			return;
-		}
-}
-
 COMPARE_BY(by_time, struct qanchor, .at);
 
 /* Those in the map's host capture, of VM number vm or (-1) of all; by time. 0 or -errno. */
@@ -304,8 +288,21 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
 	if (!ret)
-		while ((ret = tl_next(t, &item)) > 0)
-			host_item(&h, item);
+		while ((ret = tl_next(t, &item)) > 0) {
+			size_t e = 0;
+
+			/* Events may have been lost: nothing follows from earlier ones. */
+			for (size_t k = 0; item->kind != TL_EVENT && k < h.by_tid.n; k++)
+				h.t[k] = (struct host_thread){ 0 };
+			if (item->kind != TL_EVENT)
+				continue;
+			h.out->first = MIN(h.out->first, item->host);
+			h.out->last = item->host;
+			while (item->ev && e < ARRAY_SIZE(host_events) && item->ev != h.type[e].ev)
+				e++;
+			if (item->ev && e < ARRAY_SIZE(host_events))
+				host_event(&h, item, e);
+		}
 	tl_free(t);
 	/* Drops anchors whose end never came. */
 	n = 0;
@@ -414,19 +411,6 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 		return true;
 	}
 	return false;
-}
-
-static void qemu_event(const struct qtrace_item *i, bool prints, struct qanchors *out)
-{
-	struct qanchor a = { .at = i->ns, .seq = (uint32_t)out->n };
-
-	out->unit = MAX(out->unit, i->unit);
-	if (qemu_known(i, &a))
-		anchor_add(out, &a);
-	a.kind = QANCHOR_PRINT;
-	a.label = mix_text(0, i->name, i->name_len);
-	if (prints)
-		anchor_add(out, &a);
 }
 
 /* ---- pairs of anchors ---- */
@@ -1057,11 +1041,19 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	 */
 	if (!ret) {
 		struct qtrace_item i;
+		struct qanchor a;
 
 		while (q.n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
 			if (i.kind != QTRACE_EVENT || i.clock == QTRACE_NO_CLOCK)
 				continue;
-			qemu_event(&i, h.prints, &q);
+			a = (struct qanchor){ .at = i.ns, .seq = (uint32_t)q.n };
+			q.unit = MAX(q.unit, i.unit);
+			if (qemu_known(&i, &a))
+				anchor_add(&q, &a);
+			a.kind = QANCHOR_PRINT;
+			a.label = mix_text(0, i.name, i.name_len);
+			if (h.prints)
+				anchor_add(&q, &a);
 		}
 		ret = MIN(ret, 0);
 	}
