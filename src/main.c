@@ -146,9 +146,8 @@ static void tell_layers(unsigned int layers)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
-	cli_note("confined by:%s%s%s%s", have.s ?: " nothing",
-		 lack.s ? "; this kernel lacks:" : "", lack.s ?: "",
-		 lack.s ? " (kvmft check)" : "");
+	cli_note("confined by:%s%s%s%s", have.s ?: " nothing", lack.s ? "; this kernel lacks:" : "",
+		 lack.s ?: "", lack.s ? " (kvmft check)" : "");
 	sbuf_free(&have);
 	sbuf_free(&lack);
 }

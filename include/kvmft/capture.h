@@ -585,8 +585,7 @@ int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
  * Adds an event; data as in struct rec. A stamp before the last one begins a new
  * sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
  */
-int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
-	__must_check;
+int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len) __must_check;
 /* The same, with room for the event to grow to `later` bytes of data: len, or 8 more at least. */
 int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
 		      uint32_t later) __must_check;

@@ -60,17 +60,15 @@ enum opt_flags {
 		.choices = (list),                                                \
 	}
 /* Its words are in a list, or a function has them. */
-#define OPTION_LISTED(s, n, t, st, member, metavar, list, text)                   \
-	{                                                                         \
-		.short_name = (s), .name = (n), .type = (t),                      \
-		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
-		.choices = (list),                                                \
+#define OPTION_LISTED(s, n, t, st, member, metavar, list, text)                              \
+	{                                                                                    \
+		.short_name = (s), .name = (n), .type = (t), .offset = offsetof(st, member), \
+		.arg = (metavar), .help = (text), .choices = (list),                         \
 	}
-#define OPTION_NAMED(s, n, t, st, member, metavar, fn, text)                      \
-	{                                                                         \
-		.short_name = (s), .name = (n), .type = (t),                      \
-		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
-		.word = (fn),                                                     \
+#define OPTION_NAMED(s, n, t, st, member, metavar, fn, text)                                 \
+	{                                                                                    \
+		.short_name = (s), .name = (n), .type = (t), .offset = offsetof(st, member), \
+		.arg = (metavar), .help = (text), .word = (fn),                              \
 	}
 #define OPT_END                                                                                    \
 	{                                                                                          \

@@ -104,8 +104,7 @@ static inline uint64_t tsc_cycles_to_ns_by(uint64_t cycles, uint64_t khz, uint64
 {
 	uint64_t ms = tsc_khz_divide(cycles, khz, inverse);
 
-	return ms * 1000000u +
-	       tsc_khz_divide((cycles - ms * khz) * 1000000u, khz, inverse);
+	return ms * 1000000u + tsc_khz_divide((cycles - ms * khz) * 1000000u, khz, inverse);
 }
 /* ---- kvmclock: guest TSC <-> nanoseconds (pvclock.c) ------------------------------------ */
 

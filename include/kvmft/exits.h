@@ -89,8 +89,7 @@ size_t exits_thread(struct exits *e, uint32_t tid);
 /* The tid was reused: index of the new thread, whose cells begin at 0. */
 size_t exits_thread_renew(struct exits *e, uint32_t tid);
 /* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. */
-size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
-		uint32_t pid);
+size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid, uint32_t pid);
 
 /* n more exits. */
 void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n);

@@ -154,8 +154,7 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
  * After out_end(): the same output continues with another time line of the same captures, see
  * tl_inherit().
  */
-int out_resume(struct out *o, const struct timeline *t,
-	       const struct out_clock *clock) __must_check;
+int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 /* Marks the place in a text where items are left out. */
 int out_left_out(struct out *o) __must_check;

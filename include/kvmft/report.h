@@ -194,8 +194,7 @@ struct report_place {
 	bool has_addr;	      /* without a function */
 	uint64_t addr;
 };
-void report_row_place(const struct report *r, const struct report_row *row,
-		      struct report_place *p);
+void report_row_place(const struct report *r, const struct report_row *row, struct report_place *p);
 /* All VMs; between report_new() and report_walk(): who owns which symbols, see hostmap_vm.syms. */
 struct hostmap *report_hostmap(const struct report *r);
 

@@ -230,14 +230,10 @@ static inline uint64_t fmt_number(const struct fmt_field *fld, const struct rec 
 	const uint8_t *p = rec->data + fld->off;
 
 	switch (fld->size) {
-	case 1:
-		return fld->is_signed ? (uint64_t)(int8_t)*p : *p;
-	case 2:
-		return fld->is_signed ? (uint64_t)(int16_t)load_u16(p) : load_u16(p);
-	case 4:
-		return fld->is_signed ? (uint64_t)(int32_t)load_u32(p) : load_u32(p);
-	default:
-		return load_u64(p);
+	case 1: return fld->is_signed ? (uint64_t)(int8_t)*p : *p;
+	case 2: return fld->is_signed ? (uint64_t)(int16_t)load_u16(p) : load_u16(p);
+	case 4: return fld->is_signed ? (uint64_t)(int32_t)load_u32(p) : load_u32(p);
+	default: return load_u64(p);
 	}
 }
 

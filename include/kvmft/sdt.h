@@ -153,8 +153,7 @@ int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f,
  */
 struct sdt_hints {
 	struct qevents *events; /* NULL: no QEMU, or no such file */
-	struct sdt_want
-		*want; /* n hints, followed by room for as many wants as were requested */
+	struct sdt_want *want;	/* n hints, followed by room for as many wants as were requested */
 	size_t n;
 	struct sbuf answer; /* of sdt_hints_ask(): what they point to */
 };

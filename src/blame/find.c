@@ -152,8 +152,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 	    (b->o.has_at && spike_distance(b, f->begin, f->end) > b->o.near))
 		return NULL;
 	b->measured++;
-	if ((grain && length <= grain && f->what != BLAME_MOMENT) || !length ||
-	    length < b->o.than)
+	if ((grain && length <= grain && f->what != BLAME_MOMENT) || !length || length < b->o.than)
 		return NULL;
 	b->count[f->what]++;
 	if (length < b->least)

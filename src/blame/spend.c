@@ -511,8 +511,7 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
 }
 
-static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n,
-		     uint64_t time)
+static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
 {
 	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	struct blame_part *p;

@@ -417,10 +417,9 @@ static int cli_set_number(const struct opt *o, struct opt_u64 *u, const char *te
 			  struct kvmft_err *err)
 {
 	u->set = true;
-	return numbers[o->type].parse(text, &u->v)
-		       ? err_usage(err, "option --%s: '%s' is not %s", o->name, text,
-				   numbers[o->type].want)
-		       : 0;
+	return numbers[o->type].parse(text, &u->v) ? err_usage(err, "option --%s: '%s' is not %s",
+							       o->name, text, numbers[o->type].want)
+						   : 0;
 }
 
 static int cli_add(struct str_list *l, const char *text, struct kvmft_err *err)
@@ -503,10 +502,9 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
-		return err_usage(
-			err,
-			"option %.*s is ambiguous: type more of it (see kvmft help %s)",
-			(int)strcspn(word, "="), word, c->name);
+		return err_usage(err,
+				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",
+				 (int)strcspn(word, "="), word, c->name);
 	cli_nearest_opts(c, str_starts(word, "--") ? word + 2 : word, &b);
 	return err_usage(err, "unknown option %s%s", word, b.s ? b.s : "");
 }

@@ -585,9 +585,8 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 	c->to = to;
 	input = p->input;
 	ret = 0;
-	if (!input && !p->guest && !p->vm && !p->tsc_offset.set &&
-	    !p->tsc_ratio && !p->pvclock && !p->sched_offset.set &&
-	    !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
+	if (!input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
+	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
 	    !access(DEFAULT_INPUT, F_OK))
 		input = DEFAULT_INPUT;
 	if (input)

@@ -138,8 +138,7 @@ static int side_pair(struct pairing *p, const char *path, const struct str_list 
 		     const struct opt_u64 *khz, struct kvmft_err *why)
 {
 	const struct pairing_clock none = { .tsc_ratio = NULL };
-	const struct pairing_opts po = { .clock = &none, .khz = khz,
-					 .need = PAIRING_CLOCKS };
+	const struct pairing_opts po = { .clock = &none, .khz = khz, .need = PAIRING_CLOCKS };
 	char **v = xcalloc(guests->n + 1, sizeof(*v));
 	int ret;
 

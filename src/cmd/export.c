@@ -83,9 +83,8 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 	bool dat_only = o->subbuf.set || o->instance || o->time_shift;
 
 	if (!is_dat(o) && dat_only)
-		return err_usage(err,
-				 "--subbuf, --instance and --time-shift belong to "
-				 "--to " TRACE_DAT);
+		return err_usage(err, "--subbuf, --instance and --time-shift belong to "
+				      "--to " TRACE_DAT);
 	if (is_dat(o) && o->clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
 				      ", whose stamps are the kernel's");

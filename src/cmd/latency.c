@@ -356,9 +356,7 @@ static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *er
 
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	struct latency m = {
-		.o = opts, .err = err, .q.note = cli_note, .q_again.note = cli_note
-	};
+	struct latency m = { .o = opts, .err = err, .q.note = cli_note, .q_again.note = cli_note };
 	struct out_clock clock;
 	bool complete = true;
 	const char *kinds = has_kinds(opts, argv[0]) ? argv[0] : NULL;

@@ -301,8 +301,7 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 		ret = ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
 	}
 	if (!ret && good < n)
-		cli_note("%zu of %zu captures gave no result: the others are shown",
-			 n - good, n);
+		cli_note("%zu of %zu captures gave no result: the others are shown", n - good, n);
 	free(s.v);
 	if (ret)
 		return ret == -EPIPE ? KVMFT_OK : ret;

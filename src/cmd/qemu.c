@@ -16,12 +16,8 @@ void qemu_print_notes(const struct sbuf *notes)
 }
 
 static const struct cmd *const qemu_verbs[] = {
-	&cmd_qemu_events,
-	&cmd_qemu_set,
-	&cmd_qemu_trace_file,
-	&cmd_qemu_sdt,
-	&cmd_qemu_formats,
-	NULL,
+	&cmd_qemu_events, &cmd_qemu_set,     &cmd_qemu_trace_file,
+	&cmd_qemu_sdt,	  &cmd_qemu_formats, NULL,
 };
 
 static const struct opt qemu_options[] = {

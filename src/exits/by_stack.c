@@ -68,8 +68,7 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 		return ret;
 	memset(w->last, 0, sizeof(w->last));
 	while ((k = rstream_next(&s)) != R_END) {
-		const struct fmt_event *ev =
-			k == R_EVENT ? fmt_by_id(w->fmt, s.rec.id) : NULL;
+		const struct fmt_event *ev = k == R_EVENT ? fmt_by_id(w->fmt, s.rec.id) : NULL;
 
 		w->b->events += k == R_EVENT;
 		if (k != R_EVENT) {

@@ -475,8 +475,7 @@ static enum class_mark entry_begin(const struct class_event *e, uint64_t *key)
 	return e->tp ? MARK_NO : MARK_KEY;
 }
 
-static enum class_mark no_end(const struct class_event *e __unused_arg,
-			      uint64_t *key __unused_arg)
+static enum class_mark no_end(const struct class_event *e __unused_arg, uint64_t *key __unused_arg)
 {
 	return MARK_NO;
 }
@@ -499,9 +498,8 @@ static const struct event_class entry = {
 /* ---- all of them, in the order of help ---- */
 
 static const struct event_class *const classes[] = {
-	&class_vmexit, &class_mmio, &class_ioport, &class_msr, &hypercall,
-	&cpuid,	       &page_fault, &fast_mmio,	   &inject,    &userspace,
-	&entry,
+	&class_vmexit, &class_mmio, &class_ioport, &class_msr, &hypercall, &cpuid,
+	&page_fault,   &fast_mmio,  &inject,	   &userspace, &entry,
 };
 
 const char *class_name_at(size_t i)

@@ -86,8 +86,7 @@ size_t exits_thread_renew(struct exits *e, uint32_t tid)
 	return thread_new(e, tid, u64map_get(&e->by_tid, tid, &at) ? (uint32_t)at : EXITS_NONE);
 }
 
-size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
-		uint32_t pid)
+size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid, uint32_t pid)
 {
 	struct exits_vm new = { .pid = pid };
 

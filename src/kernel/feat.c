@@ -218,9 +218,7 @@ static void feat_pid_namespace(const struct kfeat_env *e, struct kfeat_result *r
 		feat_say(r, KFEAT_LACK,
 			 "a namespace of its own: thread ids are not those in events");
 		break;
-	case NS_UNKNOWN:
-		feat_say(r, KFEAT_UNKNOWN, "/proc is not mounted");
-		break;
+	case NS_UNKNOWN: feat_say(r, KFEAT_UNKNOWN, "/proc is not mounted"); break;
 	}
 }
 
@@ -333,8 +331,7 @@ static void feat_seccomp(const struct kfeat_env *e __unused_arg, struct kfeat_re
 
 struct feat {
 	const char *name, *purpose;
-	unsigned int need,
-		use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; can use it */
+	unsigned int need, use; /* KFEAT_HOST, KFEAT_GUEST: cannot do without it; can use it */
 	const char *file;	/* the file of tracefs to look for; NULL: look at the machine */
 	const char *remedy;	/* when it is lacking */
 	feat_probe_fn probe;	/* NULL: the file's existence is the answer */

@@ -147,7 +147,7 @@ const char *kmodule_backend(void)
 }
 
 static int libkmod_state(const char *name __unused_arg, const char *dir __unused_arg,
-		  enum kmodule_state *s __unused_arg)
+			 enum kmodule_state *s __unused_arg)
 {
 	return -ENOSYS;
 }
@@ -294,9 +294,8 @@ int kmodule_load(const char *name, struct kvmft_err *err)
 	if (got == -ENOTSUP)
 		return err_lack(err, ENOTSUP, "cannot load module %s: there is no /sbin/modprobe",
 				name);
-	return err_lack(err, -got, "cannot load module %s (%s): %s%s", name,
-			kmodule_state_text(s), strerror(-got),
-			got == -EPERM || got == -EACCES ? " (run as root)" : "");
+	return err_lack(err, -got, "cannot load module %s (%s): %s%s", name, kmodule_state_text(s),
+			strerror(-got), got == -EPERM || got == -EACCES ? " (run as root)" : "");
 }
 
 int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),

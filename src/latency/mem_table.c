@@ -151,8 +151,7 @@ static void blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, str
 /* Before the entry is taken for one. */
 void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	const struct lat_vcpu *from =
-		l->o.mem_by >> MEM_BY_move & 1 ? came_from(l, v, in) : NULL;
+	const struct lat_vcpu *from = l->o.mem_by >> MEM_BY_move & 1 ? came_from(l, v, in) : NULL;
 	struct lat_case c = { .vm = (int64_t)v->vm, .vcpu = v->id, .end = in->t };
 	bool other_host = v->host && v->host != in->i->src;
 	uint64_t ns;

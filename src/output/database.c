@@ -776,9 +776,8 @@ int db_finish(struct db *d)
 	if (db_lacks(d))
 		ret = db_note(d, db_lacks(d));
 	if (!ret && d->ntype == DB_TYPES_MAX)
-		ret = db_note(d,
-			      "there are more types of events than tables can be made for: the "
-			      "rest is in other_events");
+		ret = db_note(d, "there are more types of events than tables can be made for: the "
+				 "rest is in other_events");
 	if (!ret) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 

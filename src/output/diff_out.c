@@ -55,9 +55,8 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 	str_printable(path);
 	if (s->more)
 		snprintf(path + MIN(strlen(path), sizeof(path) - 32), 32, " and %zu more", s->more);
-	sbuf_addf(b,
-		  doc->d->cycles ? "%-7s %s: %.0f cycles" : "%-7s %s: %.3f s", side_names[i], path,
-		  (double)s->exits.length / (doc->d->cycles ? 1 : 1e9));
+	sbuf_addf(b, doc->d->cycles ? "%-7s %s: %.0f cycles" : "%-7s %s: %.3f s", side_names[i],
+		  path, (double)s->exits.length / (doc->d->cycles ? 1 : 1e9));
 	if (s->ops)
 		sbuf_addf(b, ", %" PRIu64 " operations", s->ops);
 	sbuf_addf(b, ", %" PRIu64 " %s of %" PRIu64 " VM%s, %" PRIu64 " vCPU%s\n", s->samples,
@@ -191,8 +190,7 @@ static void text_sure(const struct diff *d, struct sbuf *b)
 			  d->least * 100, d->enough_ns);
 	else if (d->enough_ns)
 		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n",
-			  d->least * 100,
-			  str_ns(text, sizeof(text), d->enough_ns));
+			  d->least * 100, str_ns(text, sizeof(text), d->enough_ns));
 }
 
 void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b)

@@ -4,16 +4,10 @@
 
 #define FLUSH_AT (256u << 10)
 
-extern const struct out_format out_text, out_json, out_perfetto, out_html,
-	out_folded;
+extern const struct out_format out_text, out_json, out_perfetto, out_html, out_folded;
 
 const struct out_format *const out_formats[] = {
-	&out_text,
-	&out_json,
-	&out_perfetto,
-	&out_html,
-	&out_folded,
-	NULL,
+	&out_text, &out_json, &out_perfetto, &out_html, &out_folded, NULL,
 };
 
 const char *out_format_name(size_t i)

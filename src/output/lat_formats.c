@@ -33,10 +33,8 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 		const char *name;
 		uint64_t v;
 	} times[] = {
-		{ "min", h->min },
-		{ "avg", loghist_mean(h) },
-		{ "p50", half },
-		{ "p99", loghist_percentile(h, 99, 100) },
+		{ "min", h->min }, { "avg", loghist_mean(h) },
+		{ "p50", half },   { "p99", loghist_percentile(h, 99, 100) },
 		{ "max", h->max },
 	};
 	bool json = o->form == ROW_JSON;

@@ -186,8 +186,7 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	if (ret)
 		return ret;
 	ret = keeper_start(o);
-	return ret ? err_why(err, ret, "cannot start the process that names %s", o->path)
-		   : 0;
+	return ret ? err_why(err, ret, "cannot start the process that names %s", o->path) : 0;
 }
 
 const char *outfile_path(const struct outfile *o)

@@ -221,8 +221,7 @@ static void put_readings(struct sbuf *b, uint64_t boot, const struct reading *r,
  * What a guest's clocks read at a time of the trace, as a synchronisation. That takes two readings,
  * each with the delay on the way between; without one, it is 0.
  */
-static void put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r,
-		      size_t n)
+static void put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r, size_t n)
 {
 	size_t packet, mark, one, inner;
 
@@ -300,13 +299,11 @@ void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 	const struct epoch_vcpu *v = pf_clock_vcpu(o, m);
 	uint64_t t;
 
-
 	if (!m->remote || !v || v->id != e->vcpu || !e->e->has_map || e->first ||
 	    !trace_time(o, p, e->host, &t))
 		return;
 	put_guest_readings(o, p, m, t);
-	put_clocks(m, t,
-				&(struct reading){ TSC, tsc_to_guest(&e->e->map, e->host) }, 1);
+	put_clocks(m, t, &(struct reading){ TSC, tsc_to_guest(&e->e->map, e->host) }, 1);
 }
 
 void pf_machines_end(struct out *o, struct pf *p)

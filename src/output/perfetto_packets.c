@@ -431,6 +431,5 @@ void pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
 	       const struct tl_item *i, uint64_t flow)
 {
 	pf_put(o, o->priv, t,
-			  &(struct pf_event){
-				  .type = PF_INSTANT, .info = e, .item = i, .flow = flow });
+	       &(struct pf_event){ .type = PF_INSTANT, .info = e, .item = i, .flow = flow });
 }

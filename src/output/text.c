@@ -349,8 +349,7 @@ static char *text_time(struct out *o, const struct tl_item *i, char *p)
 			return text_date(all, v, p);
 		return text_value_keep(o, p, v, in_cycles(o));
 	}
-	if (out_clock_before_vm(&o->clock, i->host,
-				i->vm == (int64_t)o->clock.vm ? i->vcpu : -1))
+	if (out_clock_before_vm(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1))
 		return text_right(all, p, "before the VM");
 	return text_right(all, p, "?");
 }
@@ -660,8 +659,7 @@ static inline bool text_low(struct out *o, const struct tl_item *i, uint64_t *lo
 	v -= all->high.from;
 	if (v >= all->high.span)
 		return false;
-	*low = all->khz_inverse ?
-		       tsc_khz_divide(v * 1000000u, o->clock.khz, all->khz_inverse) : v;
+	*low = all->khz_inverse ? tsc_khz_divide(v * 1000000u, o->clock.khz, all->khz_inverse) : v;
 	return true;
 }
 

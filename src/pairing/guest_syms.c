@@ -294,9 +294,8 @@ static int open_operand(struct hostmap *m, const char *operand, struct guest_sym
 	return vm < 0 ? (int)vm : 0;
 }
 
-int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
-			   struct hostmap *m, char **operand, size_t n, note_fn *note,
-			   struct kvmft_err *err)
+int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
+			   char **operand, size_t n, note_fn *note, struct kvmft_err *err)
 {
 	int ret = 0;
 

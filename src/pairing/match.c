@@ -647,9 +647,8 @@ static int solve_instead(struct matcher *m, const struct capture *cap, const str
 			 struct match *out, struct kvmft_err *err)
 {
 	struct trial known = { .vm = out->vm }, t = { .vm = out->vm };
-	int ret = m->growing || !own_tsc_is_exact(cap)
-			  ? 0
-			  : is_contradicted(m, cap, fmt, &known, err);
+	int ret = m->growing || !own_tsc_is_exact(cap) ? 0
+						       : is_contradicted(m, cap, fmt, &known, err);
 
 	if (ret <= 0)
 		return ret;

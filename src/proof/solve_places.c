@@ -35,8 +35,7 @@ struct turns {
 
 static void turn_add(struct turns *t, int64_t d, int inside, int outside)
 {
-	xarray_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside },
-			 sizeof(*t->v));
+	xarray_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside }, sizeof(*t->v));
 }
 
 /* The event is inside for d in [from, to], both cut to the cell. */
@@ -200,8 +199,7 @@ static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 		if (w >= v->w.n || to < solve_h(s, v->w.v[0].from))
 			fit = SOLVE_UNKNOWN;
 		else
-			fit = solve_h(s, v->w.v[w].from) <= to ||
-					      from < solve_h(s, v->w.v[0].from)
+			fit = solve_h(s, v->w.v[w].from) <= to || from < solve_h(s, v->w.v[0].from)
 				      ? SOLVE_INSIDE
 				      : SOLVE_OUTSIDE;
 		known += fit != SOLVE_UNKNOWN;

@@ -895,4 +895,3 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	}
 	return NULL;
 }
-

@@ -200,8 +200,7 @@ static uint64_t plan_eval(const struct pnode *n, const struct rec *rec)
 	uint64_t i;
 
 	switch (n->kind) {
-	case P_CONST:
-		return n->val;
+	case P_CONST: return n->val;
 	case P_FIELD: return field_value(n, rec);
 	case P_CAST: return plan_fit(plan_eval(n->a, rec), n->size, n->is_signed);
 	case P_BINARY: return plan_apply(n->op, n->in, plan_eval(n->a, rec), plan_eval(n->b, rec));
@@ -215,8 +214,7 @@ static uint64_t plan_eval(const struct pnode *n, const struct rec *rec)
 		if (!fmt_bytes(&n->fld, rec, &p, &len) || i >= len / elem)
 			return 0;
 		return plan_fit(fmt_get(p + i * elem, elem), elem, n->fld.is_signed);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -305,9 +303,7 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 	uint32_t len;
 
 	switch (n->kind) {
-	case P_TEXT:
-		plan_text(out, spec, n->text, n->len);
-		break;
+	case P_TEXT: plan_text(out, spec, n->text, n->len); break;
 	case P_CHARS:
 		/* An empty dynamic array is not a string at all: not even padding. */
 		if (fmt_bytes(&n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
@@ -321,8 +317,7 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 	case P_HEX: print_hex(n, rec, out); break;
 	case P_ARRAY: print_array(n, rec, out); break;
 	case P_COND: print_string(plan_eval(n->a, rec) ? n->b : n->c, spec, rec, out); break;
-	default: /* a number where a text belongs: nothing, like libtraceevent */
-		break;
+	default: /* a number where a text belongs: nothing, like libtraceevent */ break;
 	}
 }
 

@@ -101,9 +101,7 @@ static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t le
 		word = (word + 3) & ~3u;
 		sb->p += 4 + MIN((size_t)word, left - 4);
 		return 1;
-	case TYPE_EXTEND:
-		sb->ts += ((uint64_t)word << DELTA_BITS) + delta;
-		break;
+	case TYPE_EXTEND: sb->ts += ((uint64_t)word << DELTA_BITS) + delta; break;
 	default:
 		/*
 		 * The low 59 bits come from the event, the top 5 from the running time. After a

@@ -51,9 +51,7 @@ static int clock_of(struct stuck *s)
 	struct stuck_recording *r = s->recording;
 	struct capture *c = r->cap;
 	const uint64_t khz = s->c->khz.v;
-	struct tsc_rate rate = {
-		.source = TSC_RATE_GIVEN, .khz = khz, .min = khz, .max = khz
-	};
+	struct tsc_rate rate = { .source = TSC_RATE_GIVEN, .khz = khz, .min = khz, .max = khz };
 	int ret = s->c->khz.set ? 0 : tsc_rate_find(c, s->ev.fmt, NULL, 0, &rate);
 
 	if (!ret)

@@ -126,11 +126,10 @@ void stuck_throttle_end(int task, struct stuck_throttle *t)
  */
 
 static const char *const functions[] = {
-	"apic_timer_fn",       /* x86: of a local APIC, */
-	"pit_timer_fn",	       /* ... of the PIT in KVM, */
-	"stimer_timer_callback", /* ... and what Hyper-V and Xen offer */
-	"xen_timer_callback",
-	"kvm_bg_timer_expire", /* arm64 */
+	"apic_timer_fn",				/* x86: of a local APIC, */
+	"pit_timer_fn",					/* ... of the PIT in KVM, */
+	"stimer_timer_callback",			/* ... and what Hyper-V and Xen offer */
+	"xen_timer_callback",	 "kvm_bg_timer_expire", /* arm64 */
 	"kvm_hrtimer_expire",
 };
 

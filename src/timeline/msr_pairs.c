@@ -174,8 +174,7 @@ void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 		return;
 	}
 	/* The other side may be in any capture of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END;
-	     vm = tl_hostmap(p->t)->vm[vm].next)
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END; vm = tl_hostmap(p->t)->vm[vm].next)
 		feed_access(p, vm, (uint32_t)i->vcpu, 0, &a);
 }
 

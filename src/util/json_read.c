@@ -47,8 +47,7 @@ static const char *scan_string(const char *p, const char *end)
 			return NULL;
 		if (*p != '\\')
 			continue;
-		if (++p == end || !one_of(*p, "\"\\/bfnrtu") ||
-		    (*p == 'u' && hex4(p + 1, end) < 0))
+		if (++p == end || !one_of(*p, "\"\\/bfnrtu") || (*p == 'u' && hex4(p + 1, end) < 0))
 			return NULL;
 		p += *p == 'u' ? 4 : 0;
 	}

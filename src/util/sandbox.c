@@ -102,8 +102,7 @@ static size_t ll_handled(long abi, struct ll_ruleset *r)
 	if (abi >= 4)
 		r->net = 3; /* bind and connect of TCP */
 	if (abi >= 6)
-		r->scoped =
-			1; /* abstract sockets of others; not signals, because a command has to
+		r->scoped = 1; /* abstract sockets of others; not signals, because a command has to
 			    * be ended */
 	return abi >= 6 ? sizeof(*r) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
 }

@@ -344,8 +344,7 @@ void near_offer(struct near *near, const char *name, const char *text)
 		return;
 	if (near->n < NEAR_MAX)
 		near->n++;
-	memmove(&near->best[at + 1], &near->best[at],
-		(near->n - at - 1) * sizeof(near->best[0]));
+	memmove(&near->best[at + 1], &near->best[at], (near->n - at - 1) * sizeof(near->best[0]));
 	near->best[at].score = score;
 	snprintf(near->best[at].text, sizeof(near->best[at].text), "%s", text);
 }
