@@ -4,7 +4,8 @@
 
 #include "reader.h"
 
-#define TT_SLACK 16
+#define TT_SLACK  16
+#define TASK_COMM 15 /* bytes of the name of a task, at most */
 
 /* ---- tracetext_line.c: one line ---- */
 

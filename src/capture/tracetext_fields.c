@@ -16,7 +16,8 @@
  * name and one of " =:"; an empty label is the beginning, @2 the second word. Types:
  *   u s      a number, without or with a sign
  *   x        in hex
- *   c w r    text: up to the next " name=", a word, the rest
+ *   c w r    the name of a task, which may look like what is behind it, up to the name of the next field; a word;
+ *            the rest
  *   {a:1}    one of these words, or a number
  *   p        1 if the label is there, else 0
  *   E I      an exit's reason, and its isa
@@ -108,7 +109,7 @@ static const struct tt_event events[] = {
 /* ---- the list ---- */
 
 struct tt_field {
-	struct tt_word name, words; /* words: "a:1,b:2" */
+	struct tt_word name, words; /* words: "a:1,b:2", or behind a name the next field */
 	char type;
 	struct tt_word labels; /* "a|b" */
 };
@@ -126,6 +127,8 @@ static const char *next_field(const char *f, struct tt_field *x)
 		x->words = (struct tt_word){ at, strcspn(at, "}") };
 		at += x->words.n + 1;
 	}
+	if (x->type == 'c')
+		x->words = (struct tt_word){ end + 1, strcspn(end + 1, " ") };
 	at += at < end;
 	x->labels = (struct tt_word){ at, (size_t)(end - at) };
 	return end + (*end != '\0');
@@ -324,36 +327,43 @@ static bool text_exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 
 /* ---- tasks ---- */
 
-/* "comm:pid [prio] ..." up to end, as the kernel prints it; behind the bracket, NULL: it is not. */
-static const char *plugin_task(const char *s, const char *end, const char *prefix, struct sbuf *b)
+/* "comm:pid [prio]", as the kernel prints it; behind the bracket, NULL: it is not. */
+static const char *plugin_task(const char *s, const char *prefix, struct sbuf *b)
 {
-	const char *open = s, *next = s, *pid;
+	const char *colon = NULL, *behind = NULL;
+	int pid = 0, prio = 0, p, q;
 
-	while ((next = memmem(next, (size_t)(end - next), " [", 2)))
-		open = next++;
-	pid = memrchr(s, ':', (size_t)(open - s));
-	if (!pid || !tt_is_digit(pid[1]) || !strchr(open, ']'))
-		return NULL;
-	sbuf_addf(b, "%scomm=%.*s %spid=%d %sprio=%d ", prefix, (int)(pid - s), s, prefix,
-		  atoi(pid + 1), prefix, atoi(open + 2));
-	return strchr(open, ']') + 1;
+	/* What looks like that before it is in the name. */
+	for (const char *c = s; *c && c - s <= TASK_COMM; c++) {
+		int n = 0;
+
+		if (*c != ':' || sscanf(c, ":%d [%d]%n", &p, &q, &n) != 2 || !n)
+			continue;
+		colon = c;
+		behind = c + n;
+		pid = p;
+		prio = q;
+	}
+	if (behind)
+		sbuf_addf(b, "%scomm=%.*s %spid=%d %sprio=%d ", prefix, (int)(colon - s), s, prefix,
+			  pid, prefix, prio);
+	return behind;
 }
 
 /* What trace-cmd's and perf's plugin makes of scheduler events, as the kernel prints it. */
 static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 {
-	const char *s = l->text.s, *end, *arrow, *p;
+	const char *s = l->text.s, *last = strrchr(s, ' '), *arrow, *p;
+	const bool turn = tt_word_is(l->name, "sched_switch");
 
-	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || strstr(s, "pid=") ||
+	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || !last || strchr(last, '=') ||
 	    !tt_event_find(l->sys, l->name))
 		return s;
 	sbuf_reset(b);
-	end = s + strlen(s);
-	arrow = strstr(s, " ==> ");
-	p = plugin_task(s, arrow ?: end, arrow ? "prev_" : "", b);
-	if (p && arrow) {
+	p = plugin_task(s, turn ? "prev_" : "", b);
+	if (p && turn && (arrow = strstr(p, " ==> "))) {
 		sbuf_addf(b, "prev_state=%.*s ", (int)MAX(arrow - p - 1, 0), p + 1);
-		p = plugin_task(arrow + 5, end, "next_", b);
+		p = plugin_task(arrow + 5, "next_", b);
 	} else if (p && (p = strstr(p, "CPU:"))) {
 		sbuf_addf(b, "target_cpu=%.3s", p + 4);
 	}
@@ -362,20 +372,31 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 
 /* ---- all of an event ---- */
 
-static struct tt_word string(const char *p, char type)
+/* Of the name of a task, which may look like fields: up to the last name of the next one that it leaves room for. */
+static size_t task_name(const char *p, struct tt_word next)
 {
-	size_t n = type == 'w' ? strcspn(p, " ,;)") : strlen(p);
+	size_t n = SIZE_MAX;
 
-	for (const char *b = p; type == 'c' && (b = strchr(b, ' ')); b++) {
+	for (size_t i = 0; i <= TASK_COMM && p[i]; i++)
+		if (p[i] == ' ' && !strncmp(p + i + 1, next.s, next.n) && p[i + 1 + next.n] == '=')
+			n = i;
+	for (const char *b = p; n == SIZE_MAX && (b = strchr(b, ' ')); b++) {
 		size_t name = 1;
 
 		while (tt_in_word(b[name]))
 			name++;
-		if ((name > 1 && b[name] == '=') || str_starts(b, " ==> ")) {
+		if ((name > 1 && b[name] == '=') || str_starts(b, " ==> "))
 			n = (size_t)(b - p);
-			break;
-		}
 	}
+	return MIN(n, strlen(p));
+}
+
+static struct tt_word string(const char *p, const struct tt_place *x)
+{
+	size_t n = x->type == 'w' ? strcspn(p, " ,;)") : strlen(p);
+
+	if (x->type == 'c')
+		n = task_name(p, x->words);
 	return (struct tt_word){ p, MIN(n, (size_t)TT_STRING_MAX) };
 }
 
@@ -458,7 +479,7 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 /* No label has a number in it, so the same skeleton has them in the same places. */
 static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 {
-	const char *f = s->e ? s->e->fields : "", *p;
+	const char *f = s->e ? s->e->fields : "", *p, *from = all->text;
 	struct tt_field x;
 
 	s->n = 0;
@@ -467,7 +488,8 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 		char *wanted;
 
 		*at = (struct tt_place){ .type = x.type, .words = x.words, .bit = bit };
-		p = find_value(all->text, &x, &at->named);
+		p = find_value(from, &x, &at->named);
+		from = p && x.type == 'c' ? p + task_name(p, x.words) : from;
 		if (!p && x.type != 'p' && x.type != 'I')
 			continue;
 		s->n++;
@@ -650,7 +672,7 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 		} else if (is_string(x->type)) {
 			known = true;
 			s->quick = false;
-			at = tt_put_string(buf, slot, at, string(p, x->type));
+			at = tt_put_string(buf, slot, at, string(p, x));
 			memcpy(&v, slot, sizeof(v));
 		} else if (!x->fixed) {
 			s->quick &= x->type == 'I' && !x->there && s->isa;

@@ -12,8 +12,6 @@
  */
 #include "tracetext.h"
 
-#define TASK_COMM 15
-
 const uint8_t tt_class[256] = {
 	['0' ... '9'] = 1, ['A' ... 'F'] = 2, ['a' ... 'f'] = 2,
 	['G' ... 'Z'] = 3, ['g' ... 'z'] = 3, ['_'] = 3,
@@ -123,8 +121,8 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 
 	if (w.n > 2 && str_starts(w.s, "# ")) /* a comment of a program's, or in a book */
 		w = trimmed(w.s + 2, end);
-	if (last && take_flags(last + 1, l) >= end) /* perf's irqs, before the CPU */
-		w = trimmed(w.s, last);
+	if (last && !memchr(last, '-', (size_t)(end - last)) && take_flags(last + 1, l) >= end)
+		w = trimmed(w.s, last); /* perf's irqs, before the CPU */
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
 		w = trimmed(w.s, memrchr(w.s, '(', w.n));
 	if (kvmft && w.n > 30 && tt_is_digit(*w.s) && w.s[4] == '-' && w.s[19] == '.') /* --long */
@@ -143,7 +141,7 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 		w.n--;
 	w = trimmed(w.s, w.s + w.n);
 	/* trace-cmd report of several files */
-	file = memchr(w.s, ':', w.n) ? memmem(w.s, w.n, ": ", 2) : NULL;
+	file = !kvmft && memchr(w.s, ':', w.n) ? memmem(w.s, w.n, ": ", 2) : NULL;
 	if (file)
 		l->side = (struct tt_word){ w.s, (size_t)(file - w.s) };
 	/* anything else, and a date, is far away */
@@ -246,26 +244,59 @@ static bool read_event(const char *p, const char *end, bool clear, struct tt_lin
 
 /* ---- all of it ---- */
 
+/*
+ * Whether what begins at first is still the name of a task, which may be chosen to look like the rest of a line: it
+ * ends there with a thread, before open and before its 15 bytes are over, in which no time and event have room.
+ */
+static bool is_name(const char *first, const char *open)
+{
+	struct tt_word w = trimmed(first, open);
+
+	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
+		w = trimmed(w.s, memrchr(w.s, '(', w.n));
+	if (last_number(&w) == UINT64_MAX)
+		return false;
+	if (w.n && w.s[w.n - 1] == '/') { /* its process */
+		w.n--;
+		last_number(&w);
+	}
+	return trimmed(w.s, w.s + w.n).n <= TASK_COMM + 1;
+}
+
+/* The bracket behind p that is_name() accepts, NULL: none. */
+static const char *later_bracket(const char *first, const char *p)
+{
+	do
+		p = strchr(p + 1, '[');
+	while (p && p - first < 64 && !is_name(first, p));
+	return p && p - first < 64 ? p : NULL;
+}
+
 /* "[003]", "[v0]"; not one of the event's text, which comes after a time. */
 static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
 {
-	for (const char *p = strchr(s, '['); p; p = strchr(p + 1, '[')) {
+	const char *first = NULL, *behind = NULL;
+
+	for (const char *p = strchr(s, '['); p;
+	     p = first ? later_bracket(first, p) : strchr(p + 1, '[')) {
 		const char *q = p + 1;
+		bool text = p - s > 1 && p[-1] == ' ' && p[-2] == ':';
 		uint64_t cpu;
 
-		if (p - s > 1 && p[-1] == ' ' && p[-2] == ':')
-			return NULL;
 		q += *q == 'v';
-		if ((p > s && p[-1] != ' ' && p[-1] != '\t') || !take_u64(&q, UINT64_MAX, &cpu) ||
-		    *q != ']')
+		if (!text && ((p > s && p[-1] != ' ' && p[-1] != '\t') ||
+			      !take_u64(&q, UINT64_MAX, &cpu) || *q != ']'))
+			continue;
+		first = first ?: p;
+		if (text)
 			continue;
 		l->cpu = (uint32_t)MIN(cpu, (uint64_t)UINT32_MAX);
 		l->has_cpu = true;
 		l->is_vcpu = p[1] == 'v';
 		*open = p;
-		return line_skip_blanks(q + 1);
+		behind = line_skip_blanks(q + 1);
 	}
-	return NULL;
+	return behind;
 }
 
 /* "1d.h2.", CPU and flags in the word before the time, as in ftrace's latency format. */
@@ -281,26 +312,31 @@ static void take_latency(const char *s, const char *p, struct tt_line *l, const 
 	*open = p;
 }
 
-/* Without a CPU: the first word that is a time with its colon. */
+/* Without a CPU: the first word that is a time with its colon, if it is not part of a name. */
 static const char *find_time(const char *s, struct tt_line *l, const char **open, bool *colon)
 {
-	const char *before = s;
+	const char *before = s, *first = NULL, *behind = NULL;
+	struct tt_line now = tt_no_line;
 
-	for (const char *p = line_skip_blanks(s); *p; p = line_skip_blanks(word_end(p))) {
-		const char *q = p;
-
-		*open = p;
-		if (take_time(&q, l, colon) && *colon && l->kind == TT_NS) {
-			take_latency(s, before, l, open);
-			return q;
-		}
-		before = p;
-		if (*p && word_end(p)[-1] == ':')
-			break;
-	}
 	*l = tt_no_line;
 	*open = line_skip_blanks(s);
-	return *open;
+	for (const char *p = *open; *p && (!first || p - first < 64);
+	     p = line_skip_blanks(word_end(p))) {
+		const char *q = p;
+		bool ends = false;
+
+		if (take_time(&q, &now, &ends) && ends && now.kind == TT_NS &&
+		    (!first || is_name(first, p))) {
+			*l = now;
+			*open = p;
+			*colon = true;
+			take_latency(s, before, l, open);
+			behind = q;
+		}
+		before = p;
+		first = first ?: word_end(p)[-1] == ':' ? p : NULL;
+	}
+	return behind ?: *open;
 }
 
 /* A number of events that perf prints before the name. */
@@ -316,10 +352,14 @@ static const char *skip_period(const char *p)
 /* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
 static bool read_lost(const char *p, struct tt_line *l)
 {
-	p += *p == '[';
+	const bool bracket = *p == '['; /* with its end, longer than the name of a task */
+
+	p += bracket;
 	p += str_starts(p, "LOST ") ? 5 : 0;
 	(void)!take_u64(&p, UINT64_MAX, &l->count);
-	return l->lost = str_starts(line_skip_blanks(p), "EVENTS");
+	p = line_skip_blanks(p);
+	return l->lost = str_starts(p, bracket ? "EVENTS]" : "EVENTS") ||
+			 str_starts(p, "EVENTS DROPPED]");
 }
 
 static bool is_lost_line(const char *s, struct tt_line *l)
@@ -352,7 +392,8 @@ static bool take_cpu(const char *s, struct tt_line *l, const char **behind)
 bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_line *l, bool *begun)
 {
 	struct tt_head *h = head_of(heads, s);
-	const bool known = h->n && tt_same(s, h->text, h->n);
+	const bool known =
+		h->n && tt_same(s, h->text, h->n) && !later_bracket(s + h->open, s + h->open);
 	const char *open = s, *p, *cpu = NULL;
 	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 

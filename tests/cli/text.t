@@ -439,6 +439,46 @@ run "$kvmft" report "$tmp/ns.txt"
 out_has '^MSR_WRITE +2 .* 0.00us +1.00us +0.50us ' "... with ns all of it is told"
 is "$(grep -c 'times are right within' "$out")" 0 "... and not how right"
 
+# ---- names of tasks, which anybody may choose ----
+
+# named STYLE NAME: a task of that name, thread 555 of CPU 1, runs, is woken, and sleeps.
+named()
+{
+	awk -v style="$1" -v c="$2" 'BEGIN {
+		text[1] = style == "plugin" ? "a:0 [120] R ==> " c ":555 [120]" : "prev_comm=a prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=" c " next_pid=555 next_prio=120"
+		text[2] = style == "plugin" ? c ":555 [120] CPU:001" : "comm=" c " pid=555 prio=120 target_cpu=001"
+		text[3] = style == "plugin" ? c ":555 [120] S ==> " c ":556 [120]" : "prev_comm=" c " prev_pid=555 prev_prio=120 prev_state=S ==> next_comm=" c " next_pid=556 next_prio=120"
+		for (i = 1; i <= 3; i++) {
+			who = i == 1 ? "a" : c
+			pid = i == 1 ? 0 : 555
+			name = i == 2 ? "sched_wakeup" : "sched_switch"
+			if (style == "perf") printf "%16s %5d [001] 5.00000%d: sched:%s: %s\n", who, pid, i, name, text[i]
+			else if (style == "kvmft") printf "host %s-%d [1]  5.00000%d000  sched:%s: %s\n", who, pid, i, name, text[i]
+			else printf "%16s-%-5d %s [001] d..2. 5.00000%d: %s: %s\n", who, pid, style == "tgid" ? "(   550)" : "", i, name, text[i]
+		}
+	}'
+}
+
+# of_text: threads of its events
+of_text()
+{
+	"$kvmft" merge -q --format json "$1" 2>"$err" | sed -n 's/.*"pid":\([-0-9]*\),.*"event":"sched:\([a-z_]*\)"/\1 \2/p' |
+		grep -oE '^[-0-9]+ [a-z_]+|"[a-z_]*pid":[-0-9]+' | tr '\n' ' '
+}
+
+for style in ftrace tgid plugin perf kvmft; do
+	named $style x >"$tmp/x.txt"
+	of_text "$tmp/x.txt" >"$tmp/of-x"
+	is "$(cat "$tmp/of-x")" \
+		'0 sched_switch "prev_pid":0 "next_pid":555 555 sched_wakeup "pid":555 555 sched_switch "prev_pid":555 "next_pid":556 ' \
+		"$style: the threads of a task"
+	for name in 'x prev_pid=1000' 'x next_pid=1000' 'x pid=1000' 'comm=x pid=1000' '==> next_pid=10' 'R ==> x:9 [1' 'x:9 [120]' \
+		'q-9 [000]' 'q 9 [000] 1:' '[0]' '( 9) [000]' 'q-9 [0] 1.5 a:b' 'a: [0]' '1.1: kvm_exit:' 'CPU:0 [1 EVENTS' 'x: y' 'x d..1' 'a 1.5: b'; do
+		named $style "$name" >"$tmp/name.txt"
+		is "$(of_text "$tmp/name.txt")" "$(cat "$tmp/of-x")" "... whose name is '$name'"
+	done
+done
+
 cat >"$tmp/wait.txt" <<-E
 	 CPU 0/KVM-900 [002] 1.000090: kvm_entry: vcpu 0, rip 0x1
 	 CPU 0/KVM-900 [002] 1.000090: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
