@@ -41,6 +41,7 @@ struct hostmap_vm {
 	 * own one for all others; `next` links the rest.
 	 */
 	size_t of, next;
+	size_t first_event; /* 1 and the number of its first clock event; 0: none */
 	bool moved; /* moved to another host: what debugfs said at the end does not hold then */
 	bool has_forced; /* a map given by hand, or solved, replaces whatever the capture says */
 	const struct ksyms *syms; /* of its guest's kernel, see guest_rip.h; borrowed; NULL: none */

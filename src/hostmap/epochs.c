@@ -18,7 +18,8 @@ struct hostmap_event {
 	uint64_t ts;
 	enum event_role kind;
 	int32_t tid;
-	ssize_t vm; /* -1: not known yet */
+	ssize_t vm;   /* -1: not known yet */
+	size_t later; /* 1 and the number of the VM's next one; 0: none */
 	uint32_t vcpu;
 	uint64_t prev, next;
 	bool use_master;
@@ -189,7 +190,7 @@ static int feed_forced(struct hostmap *m, size_t vm)
 int hostmap_epochs(struct hostmap *m, size_t vm)
 {
 	bool forced = m->vm[vm].has_forced;
-	size_t change = 0;
+	size_t change = 0, own, first;
 	int ret;
 
 	epoch_vm_free(m->vm[vm].epochs);
@@ -198,21 +199,23 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 		memory_out();
 	m->vm[vm].epochs->khz = m->cap->tsc_khz;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
-	for (size_t i = 0; i < m->nevent && !ret; i++) {
-		const struct hostmap_event *e = &m->event[i];
+	/* Of the VM, or read inside the guest for this capture of it. */
+	own = m->vm[vm].first_event;
+	first = m->vm[vm].of != vm ? m->vm[m->vm[vm].of].first_event : 0;
+	while ((own || first) && !ret) {
+		size_t *at = own && (!first || own < first) ? &own : &first;
+		const struct hostmap_event *e = &m->event[*at - 1];
 
+		*at = e->later;
 		ret = feed_changes(m, vm, &change, e->ts);
-		/* Of the VM, or read inside the guest for this capture of it. */
-		if (!ret && e->vm >= 0 &&
-		    (e->vm == (ssize_t)vm || e->vm == (ssize_t)m->vm[vm].of) &&
-		    !(forced && e->kind == EV_TSC_OFFSET))
+		if (!ret && !(forced && e->kind == EV_TSC_OFFSET))
 			ret = feed_event(m, vm, e);
 	}
 	ret = ret ?: feed_changes(m, vm, &change, UINT64_MAX);
 	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
 }
 
-/* Orders the events and notes each vCPU's last write; their VMs are known. */
+/* Orders the events, links those of a VM and notes each vCPU's last write; their VMs are known. */
 static void sort_events(struct hostmap *m)
 {
 	if (m->nevent)
@@ -222,6 +225,16 @@ static void sort_events(struct hostmap *m)
 
 		if (e->kind == EV_TSC_OFFSET && e->vm >= 0)
 			xu64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
+	}
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].first_event = 0;
+	for (size_t i = m->nevent; i--;) {
+		struct hostmap_event *e = &m->event[i];
+
+		if (e->vm < 0)
+			continue;
+		e->later = m->vm[e->vm].first_event;
+		m->vm[e->vm].first_event = i + 1;
 	}
 }
 

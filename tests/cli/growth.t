@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_gaps losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -226,6 +226,9 @@ make_text_tasks() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " t%d
 make_text_others() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf("1.%07d", 10 * i); u = sprintf("1.%07d", 10 * i + 3)
 	printf " c-%d [000] %s: kvm_entry: vcpu 0, rip 0x1\n c-%d [000] %s: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", i, t, i, u
 	printf " o-%d [001] %s: sched_switch: prev_comm=o prev_pid=%d prev_prio=120 prev_state=S ==> next_comm=o next_pid=%d next_prio=120\n", i + n, u, i + n, i + n + 1 } }' >file; }
+# ... of which each has a change of its clock
+make_text_clocks() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] 1.%07d:", i, 10 * i)
+	printf "%s kvm_write_tsc_offset: vcpu=0 prev=0 next=%d\n%s kvm_entry: vcpu 0, rip 0x1\n", t, i, t } }' >file; }
 make_text_vcpus() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] d..1. 1.%06d: kvm_exit: vcpu %d reason npf rip 0x1 info1 0x0 info2 0x0\n", i, 2 * i, i;
 	printf " c-%d [000] d..1. 1.%06d: kvm_entry: vcpu %d, rip 0x1\n", i, 2 * i + 1, i } }' >file; }
 # ... that is forgotten, again and again
@@ -363,9 +366,14 @@ for what in tasks vcpus losses names; do
 	grows text_$what 4000 report -i file
 done
 grows text_tasks 4000 blame file
+grows text_clocks 10000 merge -q file
 grows text_tasks 10000 diff --all file file
 grows text_others 10000 latency all file
 grows text_vcpus 4000 latency all file
+# A VM takes no more memory than its lines do, a few times over, and its row of metrics no look at all others.
+grows text_tasks 10000 latency --format openmetrics --from-event 'kvm:*' --to-event 'kvm:*' file
+ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
+	awk -v bytes="$(wc -c <file)" 'END { exit !($2 > 0 && $2 * 1000 < 40 * bytes) }' costs
 grows text_gaps 250 latency --format openmetrics all file
 for command in "advise" "report -i" "latency all" "diff"; do
 	# shellcheck disable=SC2086 # words
