@@ -497,18 +497,30 @@ static inline void xdone(int ret)
 #define xu64map_put(...)     xdone(u64map_put(__VA_ARGS__))
 #define xarray_add(...)	     xdone(array_add(__VA_ARGS__))
 
-/* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
+/* ---- log-linear histogram of u64 values (ns); 256 bytes for each power of two, 16 KiB at most ---- */
 
 #define LOGHIST_BITS	5
 #define LOGHIST_STEPS	(1u << LOGHIST_BITS)
 #define LOGHIST_BUCKETS ((64 - LOGHIST_BITS + 1) * LOGHIST_STEPS)
 
-/* All zero is an empty one. n, sum, min and max are exact; min and max are 0 while n is 0. */
+/* All zero is an empty one. n, sum, min and max are exact; min and max are 0 while n is 0. Free it. */
 struct loghist {
 	uint64_t n, min, max;
 	unsigned __int128 sum;
-	uint64_t count[LOGHIST_BUCKETS];
+	uint64_t *row[LOGHIST_BUCKETS / LOGHIST_STEPS]; /* of so many buckets, NULL: all are 0 */
 };
+
+static inline uint64_t loghist_count(const struct loghist *h, size_t bucket)
+{
+	return h->row[bucket / LOGHIST_STEPS]
+		       ? h->row[bucket / LOGHIST_STEPS][bucket % LOGHIST_STEPS]
+		       : 0;
+}
+
+/* To add to its count; n and the others are left to the caller. */
+uint64_t *loghist_bucket(struct loghist *h, size_t bucket);
+/* h, which may be NULL, is empty then. */
+void loghist_free(struct loghist *h);
 
 void loghist_add(struct loghist *h, uint64_t v);
 /*

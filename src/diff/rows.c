@@ -306,7 +306,7 @@ static double share_to(const struct loghist *h, size_t bucket)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < (bucket + 1) * 4; i++)
-		n += h->count[i];
+		n += loghist_count(h, i);
 	return h->n ? (double)n / (double)h->n : 0;
 }
 
@@ -532,7 +532,7 @@ static void gate_percentile(struct build *b, const struct diff_set *set[2],
 	double part[2] = { 0, hi };
 
 	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
-		all.count[i / 4] += (uint32_t)MIN(k[0]->times->count[i], UINT64_C(1) << 29);
+		all.count[i / 4] += (uint32_t)MIN(loghist_count(k[0]->times, i), UINT64_C(1) << 29);
 	if (all.count[bucket[0]])
 		part[0] = ((double)k[0]->times->n * (100 - percent) / 100 -
 			   above(&all, bucket[0], 0)) /

@@ -95,7 +95,7 @@ void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_
 	k->times->min = k->times->n ? MIN(k->times->min, ns) : ns;
 	k->times->max = MAX(k->times->max, ns);
 	k->times->n += n;
-	k->times->count[i] += n;
+	*loghist_bucket(k->times, i) += n;
 	c->count[i / 4] += n;
 }
 
@@ -119,6 +119,7 @@ void diff_set_free(struct diff_set *s)
 	for (size_t i = 0; i < s->nkey; i++) {
 		for (size_t k = 0; k < DIFF_SLICES; k++)
 			free(s->key[i]->slice[k]);
+		loghist_free(s->key[i]->times);
 		free(s->key[i]->times);
 		free(s->key[i]);
 	}

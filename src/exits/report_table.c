@@ -470,7 +470,7 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 	const struct cell *c;
 	uint64_t n = 0;
 
-	memset(h, 0, sizeof(*h));
+	loghist_free(h);
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
@@ -480,11 +480,11 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 			continue;
 		for (unsigned int o = 0; o < OCTAVES; o++)
 			for (unsigned int k = 0; c->hist->at[o] && k < LOGHIST_STEPS; k++)
-				h->count[o * LOGHIST_STEPS + k] +=
+				*loghist_bucket(h, o * LOGHIST_STEPS + k) +=
 					c->hist->row[c->hist->at[o] - 1][k];
 	}
 	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
-		n += h->count[i];
+		n += loghist_count(h, i);
 	row->counted = n == h->n;
 	for (size_t i = 0; row->counted && i < REPORT_PERCENTILES; i++)
 		row->percentile_time[i] =
@@ -602,7 +602,7 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 		}
 	}
 	if (r->opts.percentiles)
-		h = xmalloc(sizeof(*h));
+		h = xcalloc(1, sizeof(*h));
 	report_make_rows(&b);
 	for (size_t i = vcpu_first(r, f); i < r->nvcpu; i = vcpu_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
@@ -640,6 +640,7 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	t->guest_time = report_time(r, guest);
 	if (t->n)
 		qsort(t->row, t->n, sizeof(*t->row), by_order);
+	loghist_free(h);
 	free(h);
 }
 

@@ -814,8 +814,10 @@ void lat_free(struct lat *l)
 		struct lat_table *t = &l->table[i];
 
 		for (size_t g = 0; g < t->ngroup; g++)
-			for (unsigned int s = 0; s < LAT_STAGES; s++)
+			for (unsigned int s = 0; s < LAT_STAGES; s++) {
+				loghist_free(t->group[g].stage[s]);
 				free(t->group[g].stage[s]);
+			}
 		free(t->group);
 		free(t->worst);
 		u64map_free(&l->group_at[i]);

@@ -110,6 +110,7 @@ void lat_table_untold(struct lat *l, enum lat_table_id id)
 		for (unsigned int s = 0; s < LAT_STAGES; s++) {
 			if (!(l->untold[id].stages >> s & 1))
 				continue;
+			loghist_free(g->stage[s]);
 			free(g->stage[s]);
 			g->stage[s] = NULL;
 		}

@@ -68,7 +68,7 @@ static void histogram_json(struct json *j, const struct loghist *h)
 
 	json_put_array(j, "histogram");
 	for (unsigned int i = 0; h && i < LOGHIST_BUCKETS; i++) {
-		n += h->count[i];
+		n += loghist_count(h, i);
 		loghist_bounds(i, &lo, &hi);
 		if (!n || hi & (hi + 1))
 			continue;
@@ -320,7 +320,7 @@ static void histogram_metrics(const struct lat_view *v, const struct lat_desc *d
 
 		for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
 			loghist_bounds(i, &lo, &hi);
-			n += hi <= most ? h->count[i] : 0;
+			n += hi <= most ? loghist_count(h, i) : 0;
 		}
 		sbuf_add(b, "kvmft_latency_seconds_bucket");
 		labels(v, d, vm, b);
@@ -343,15 +343,17 @@ static void histogram_metrics(const struct lat_view *v, const struct lat_desc *d
 static void table_metrics(const struct lat_view *v, const struct lat_table *t, size_t nvm,
 			  struct sbuf *b)
 {
-	for (size_t vm = 0; vm < nvm; vm++) {
-		struct loghist all = { 0 };
+	struct loghist *all = xcalloc(nvm + 1, sizeof(*all));
 
-		for (size_t i = 0; i < t->ngroup; i++)
-			if (t->group[i].vm == (int64_t)vm && t->group[i].stage[0])
-				loghist_merge(&all, t->group[i].stage[0]);
-		if (all.n)
-			histogram_metrics(v, t->desc, vm, &all, b);
+	for (size_t i = 0; i < t->ngroup; i++)
+		if ((uint64_t)t->group[i].vm < nvm && t->group[i].stage[0])
+			loghist_merge(&all[t->group[i].vm], t->group[i].stage[0]);
+	for (size_t vm = 0; vm < nvm; vm++) {
+		if (all[vm].n)
+			histogram_metrics(v, t->desc, vm, &all[vm], b);
+		loghist_free(&all[vm]);
 	}
+	free(all);
 }
 
 static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)

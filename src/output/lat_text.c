@@ -341,6 +341,7 @@ static void lat_headline(struct sbuf *b, const struct lat_view *v, const struct 
 	for (size_t m = 0; t->desc->crosses && all->n && m < tl_hostmap(v->t)->nvm; m++)
 		bound_text(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
 	sbuf_addc(b, '\n');
+	loghist_free(all);
 	free(all);
 	free(of);
 }
@@ -447,7 +448,7 @@ static void histogram_text(struct sbuf *b, const struct lat_view *v, const struc
 
 	for (size_t g = 0; g < t->ngroup; g++)
 		for (unsigned int k = 0; t->group[g].stage[0] && k < LOGHIST_BUCKETS; k++) {
-			uint64_t n = t->group[g].stage[0]->count[k];
+			uint64_t n = loghist_count(t->group[g].stage[0], k);
 			unsigned int at;
 
 			if (!n)

@@ -209,8 +209,10 @@ void msr_pairs_free(struct msr_pairs *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; p->stats && i < p->nvm * MSR_PAIR_KINDS; i++)
+	for (size_t i = 0; p->stats && i < p->nvm * MSR_PAIR_KINDS; i++) {
+		loghist_free(p->stats[i] ? &p->stats[i]->late : NULL);
 		free(p->stats[i]);
+	}
 	free(p->stats);
 	free(p->ev);
 	free(p->v);

@@ -500,6 +500,7 @@ void qsource_free(struct qsource *s)
 	if (s->heap)
 		heap_empty(s);
 	free(s->heap);
+	loghist_free(&s->around);
 	for (size_t i = 0; i < ARRAY_SIZE(s->clock); i++)
 		cap_pieces_free(&s->clock[i].pieces);
 	qplace_free(&s->placed);
@@ -734,7 +735,7 @@ int qsource_start(struct qsource *s)
 	uint64_t steps = s->report.steps;
 
 	heap_empty(s);
-	s->around = (struct loghist){ 0 };
+	loghist_free(&s->around);
 	s->seq = s->last_host = 0;
 	s->file_host = s->begin;
 	s->file_end = s->last_outside = false;

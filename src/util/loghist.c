@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * loghist.c: a log-linear histogram of u64 values in fixed memory.
+ * loghist.c: a log-linear histogram of u64 values in limited memory.
  *
  * With S = LOGHIST_STEPS = 32, values below 2 * S have a bucket each. From there on every power
  * of two is cut into S buckets of equal width:
@@ -37,13 +37,29 @@ void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi)
 	*hi = *lo + (((uint64_t)1 << shift) - 1);
 }
 
+uint64_t *loghist_bucket(struct loghist *h, size_t bucket)
+{
+	uint64_t **row = &h->row[bucket / LOGHIST_STEPS];
+
+	*row = *row ?: xcalloc(LOGHIST_STEPS, sizeof(**row));
+	return &(*row)[bucket % LOGHIST_STEPS];
+}
+
+void loghist_free(struct loghist *h)
+{
+	for (size_t i = 0; h && i < ARRAY_SIZE(h->row); i++)
+		free(h->row[i]);
+	if (h)
+		memset(h, 0, sizeof(*h));
+}
+
 void loghist_add(struct loghist *h, uint64_t v)
 {
 	h->min = h->n ? MIN(h->min, v) : v;
 	h->max = MAX(h->max, v);
 	h->n++;
 	h->sum += v;
-	h->count[loghist_index(v)]++;
+	++*loghist_bucket(h, loghist_index(v));
 }
 
 uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den)
@@ -58,7 +74,7 @@ uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den)
 	/* Nearest rank: the smallest value with at least num/den of all values at or below it. */
 	rank = (uint64_t)(((unsigned __int128)h->n * num + den - 1) / den);
 	for (i = 0; i < LOGHIST_BUCKETS - 1; i++) {
-		seen += h->count[i];
+		seen += loghist_count(h, i);
 		if (seen >= rank)
 			break;
 	}
@@ -79,6 +95,7 @@ void loghist_merge(struct loghist *to, const struct loghist *from)
 	to->max = MAX(to->max, from->max);
 	to->n += from->n;
 	to->sum += from->sum;
-	for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++)
-		to->count[i] += from->count[i];
+	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
+		if (loghist_count(from, i))
+			*loghist_bucket(to, i) += loghist_count(from, i);
 }
