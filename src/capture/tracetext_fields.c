@@ -372,23 +372,15 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 
 /* ---- all of an event ---- */
 
-/* Of the name of a task, which may look like fields: up to the last name of the next one that it leaves room for. */
+/* A task's name may look like fields: it ends at the last place, in its 15 bytes, where the next one begins. */
 static size_t task_name(const char *p, struct tt_word next)
 {
-	size_t n = SIZE_MAX;
+	size_t n = strlen(p);
 
 	for (size_t i = 0; i <= TASK_COMM && p[i]; i++)
 		if (p[i] == ' ' && !strncmp(p + i + 1, next.s, next.n) && p[i + 1 + next.n] == '=')
 			n = i;
-	for (const char *b = p; n == SIZE_MAX && (b = strchr(b, ' ')); b++) {
-		size_t name = 1;
-
-		while (tt_in_word(b[name]))
-			name++;
-		if ((name > 1 && b[name] == '=') || str_starts(b, " ==> "))
-			n = (size_t)(b - p);
-	}
-	return MIN(n, strlen(p));
+	return n;
 }
 
 static struct tt_word string(const char *p, const struct tt_place *x)

@@ -312,31 +312,26 @@ static void take_latency(const char *s, const char *p, struct tt_line *l, const 
 	*open = p;
 }
 
-/* Without a CPU: the first word that is a time with its colon, if it is not part of a name. */
+/* Without a CPU: the first word that is a time with its colon. */
 static const char *find_time(const char *s, struct tt_line *l, const char **open, bool *colon)
 {
-	const char *before = s, *first = NULL, *behind = NULL;
-	struct tt_line now = tt_no_line;
+	const char *before = s;
 
-	*l = tt_no_line;
-	*open = line_skip_blanks(s);
-	for (const char *p = *open; *p && (!first || p - first < 64);
-	     p = line_skip_blanks(word_end(p))) {
+	for (const char *p = line_skip_blanks(s); *p; p = line_skip_blanks(word_end(p))) {
 		const char *q = p;
-		bool ends = false;
 
-		if (take_time(&q, &now, &ends) && ends && now.kind == TT_NS &&
-		    (!first || is_name(first, p))) {
-			*l = now;
-			*open = p;
-			*colon = true;
+		*open = p;
+		if (take_time(&q, l, colon) && *colon && l->kind == TT_NS) {
 			take_latency(s, before, l, open);
-			behind = q;
+			return q;
 		}
 		before = p;
-		first = first ?: word_end(p)[-1] == ':' ? p : NULL;
+		if (*p && word_end(p)[-1] == ':')
+			break;
 	}
-	return behind ?: *open;
+	*l = tt_no_line;
+	*open = line_skip_blanks(s);
+	return *open;
 }
 
 /* A number of events that perf prints before the name. */
