@@ -40,9 +40,10 @@ enum td_opt {
 	TD_BUFFER_TEXT = 22,
 };
 
-/* In the text of VERSION: capture.h, some_switches and grain, in ns. */
-#define TD_SOME	 " (switches of VMs' threads)"
-#define TD_GRAIN " (times within ns: "
+/* In the text of VERSION: capture.h, some_switches, flight, and grain, in ns. */
+#define TD_SOME	  " (switches of VMs' threads)"
+#define TD_FLIGHT " (flight recorder)"
+#define TD_GRAIN  " (times within ns: "
 
 struct tdw;
 

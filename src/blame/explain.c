@@ -208,7 +208,7 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	ret = lat_new(b->t, &lo, &again, err);
 	if (ret)
 		return ret;
-	b->lost_to = 0;
+	b->lost_to = b->overwritten_to = 0;
 	b->found = b->lat; /* its notes are still needed */
 	b->lat = again;
 	return 0;
@@ -473,8 +473,11 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
 		/* Of a guest it hides less: which task ran. No spike is over a ring that is off. */
-		if (i->src->guest ? b->alone : i->gap != GAP_OFF)
-			b->lost_to = MAX(b->lost_to, i->host + i->width);
+		if (i->src->guest ? b->alone : i->gap != GAP_OFF) {
+			uint64_t *to = i->gap == GAP_LOST ? &b->lost_to : &b->overwritten_to;
+
+			*to = MAX(*to, i->host + i->width);
+		}
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };
 	}

@@ -137,7 +137,7 @@ struct blame {
 	uint64_t begins;	/* ... and when it does; 0: not looked up yet */
 	size_t *order, *active, nactive;
 	/* host TSC; events of the host, or of a guest alone, were lost up to there */
-	uint64_t now, lost_to;
+	uint64_t now, lost_to, overwritten_to; /* by a flight recorder itself */
 };
 
 /* What is found about a spike. Most are not kept, and a spike with its parts is large. */

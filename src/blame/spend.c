@@ -645,6 +645,13 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		blame_part_add(b, s, CAUSE_LOST, 0, time);
 		return;
 	}
+	if (from < b->overwritten_to) {
+		struct blame_part *p = part_of(s, CAUSE_UNKNOWN, 4, time);
+
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the flight recorder had overwritten it");
+		return;
+	}
 	if (s->asleep) {
 		blame_part_add(b, s, CAUSE_GUEST_SLEEP, 0, time);
 		return;

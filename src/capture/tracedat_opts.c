@@ -194,6 +194,7 @@ void td_option(struct td *t, uint32_t id, struct cursor opt)
 	case TD_VERSION:
 		opt_str(&t->c->tool, &opt);
 		t->c->some_switches = strstr(t->c->tool, TD_SOME);
+		t->c->flight = strstr(t->c->tool, TD_FLIGHT);
 		grain = strstr(t->c->tool, TD_GRAIN);
 		if (grain && (grain += strlen(TD_GRAIN)))
 			(void)take_u64(&grain, 1000000000, &t->c->grain);

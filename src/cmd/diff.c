@@ -179,7 +179,7 @@ static void side_losses(struct run *run, const struct diff_side *s)
 	const struct report_totals *t = report_totals(s->r);
 	struct tl_loss loss = { t->lost, t->lost_unknown };
 
-	if (!run->ro.has_from && !run->ro.has_to)
+	if (!run->ro.has_from && !run->ro.has_to && !s->cap->flight)
 		tl_loss_of(s->cap, t->events, t->lost, t->lost_unknown, &loss);
 	if (!loss.total && !loss.unknown && !t->damaged && !t->left_out && !s->cap->ndamage)
 		return;
@@ -209,10 +209,10 @@ static int side_exits(struct run *run, struct diff_side *s)
 	if (report_totals(s->r)->crowded || report_totals(s->r)->no_hist)
 		sink_remark(&run->remarks,
 			    "%s: more keys than are kept in memory: exits are missing", s->path);
-	if (s->cap->flight)
+	if (s->cap->flight && !run->o->from)
 		sink_remark(&run->remarks,
-		       "%s is a flight recorder's: the time between its snapshots counts as quiet",
-		       s->path);
+			    "%s is a flight recorder's: only its last snapshot is compared, from where it shows "
+			    "all CPUs", s->path);
 	return 0;
 }
 

@@ -326,6 +326,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	ro.cut = side_cut;
 	ro.ctx = s;
 	ro.percentiles = true;
+	ro.held = !ro.has_from;
 	s->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	ret = report_new(s->cap, s->fmt, &ro, &s->r, err);
 	ret = ret ?: report_walk(s->r, err);

@@ -349,6 +349,8 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		r->exit.id = NO_EVENT; /* each of them has to be looked at */
 		r->rips = by_rip_new();
 	}
+	if (!ret && r->opts.held)
+		ret = err_why(err, rstream_held(cap, &r->from), "cannot read %s", cap->path);
 	if (ret) {
 		report_free(r);
 		return ret;

@@ -260,7 +260,7 @@ static inline void report_decode(struct walk *w, struct wstream *st, const struc
 
 static void decode_gap(struct walk *w, struct wstream *st, bool pause)
 {
-	slice_push(st, st->last_ts, UINT32_MAX, OP_GAP, pause);
+	slice_push(st, MAX(st->last_ts, w->r->from), UINT32_MAX, OP_GAP, pause);
 	st->in_gap = st->has_gap = true;
 	w->r->tot.gaps++;
 }

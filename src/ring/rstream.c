@@ -431,3 +431,40 @@ int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t 
 	rstream_close(&r);
 	return ret;
 }
+
+int rstream_held(const struct capture *cap, uint64_t *from)
+{
+	uint64_t resumed = UINT64_MAX;
+	uint32_t last = 0;
+	int ret = 0;
+
+	*from = 0;
+	for (size_t i = 0; i < cap->nstream && cap->flight; i++)
+		if (cap->stream[i].nsub)
+			last = MAX(last, cap->stream[i].ext[cap->stream[i].next - 1].segment);
+	for (size_t i = 0; i < cap->nstream && cap->flight && !ret; i++) {
+		const struct cap_stream *s = &cap->stream[i];
+		size_t at = s->next;
+		struct rstream r;
+		enum rkind k;
+
+		while (at && s->ext[at - 1].segment == last)
+			at--;
+		if (at == s->next || !s->nsub)
+			continue;
+		ret = rstream_open(&r, cap, s);
+		if (ret)
+			break;
+		r.idx = s->ext[at].first;
+		while ((k = rstream_subbuf(&r)) != R_END)
+			if (k == R_GAP && r.why == GAP_OVERWRITTEN)
+				*from = MAX(*from, r.gap_to);
+			else if (k == R_GAP && r.why == GAP_OFF)
+				resumed = MIN(resumed, r.gap_to);
+		ret = r.error;
+		rstream_close(&r);
+	}
+	if (!*from && resumed != UINT64_MAX)
+		*from = resumed;
+	return ret;
+}

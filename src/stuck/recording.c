@@ -214,8 +214,15 @@ static int recording_walk(struct stuck *s)
 	struct stuck_recording *r = s->recording;
 	const struct tl_item *i;
 	struct tl_loss loss;
-	int ret = tl_start(r->t, s->err);
+	uint64_t from;
+	int ret = err_why(s->err, rstream_held(r->cap, &from), "cannot read %s", r->cap->path);
 
+	if (!ret && from) {
+		s->note("%s is a flight recorder's: only its last snapshot is looked at, from where it "
+			"shows all CPUs", r->cap->path);
+		tl_window(r->t, from, UINT64_MAX);
+	}
+	ret = ret ?: tl_start(r->t, s->err);
 	if (!ret)
 		while ((ret = tl_next(r->t, &i)) > 0)
 			take_item(s, i);

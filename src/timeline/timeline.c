@@ -554,10 +554,8 @@ uint64_t tl_missing(const struct tl_source *s)
 
 void tl_loss(const struct tl_source *s, struct tl_loss *loss)
 {
-	/* Counters are for the whole capture; gaps of a flight recorder are no loss. */
-	if (s->windowed && s->cap->flight)
-		*loss = (struct tl_loss){ 0 };
-	else if (s->windowed)
+	/* Counters are for the whole capture. */
+	if (s->windowed)
 		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
 	else
 		loss_of(s->cap, s->cap->trimmed && !s->followed, s->events, s->lost,

@@ -153,4 +153,58 @@ for over in 500 "" killed; do
 	err_has "$said" "... in numbers"
 done
 
+# ---- what guests do a second ----
+
+# It is counted in the last snapshot, from where all CPUs' rings reach back: not over the pause, nor over what a busy
+# CPU's ring had overwritten while that of a quiet one kept all.
+# exits CPU FROM: 0.4 s of them, one each 20 us
+exits()
+{
+	awk -v cpu="$1" -v from="$2" 'BEGIN { for (i = 0; i < 20000; i++) printf \
+		"%d %.0f 901 kvm_entry vcpu_id=0 rip=4096\n%d %.0f 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0\n",
+		cpu, from + i * 20000, cpu, from + i * 20000 + 5000 }'
+}
+{
+	sed -n '/meta ring/p; /meta vm/p; /meta segment/p' "$tmp/first.txt"
+	echo 'meta vcpu vm=900-1 id=0 tid=901 offset=0 ratio=0 frac=48'
+	exits 0 1000000
+} >"$tmp/rate.txt"
+{
+	echo '1 410000000 950 sched:sched_switch prev_pid=950 prev_state=1 next_pid=0'
+	echo '0 450000000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0'
+	echo '0 gap'
+	exits 0 90000000000
+	echo '1 90399000000 950 sched:sched_switch prev_pid=950 prev_state=1 next_pid=0'
+} >"$tmp/second.txt"
+rm -r "$tmp/second"
+# shellcheck disable=SC2016 # its own
+ok "a snapshot after 90 s" sh -c '"$1" --capture "$2/rate" "$2/rate.txt" && "$1" --capture "$2/second" "$2/second.txt" &&
+	mv "$2/second/seg000000" "$2/rate/seg000001"' - "$mkcap" "$tmp"
+ok "... as trace.dat" "$kvmft" export -q -i "$tmp/rate" -o "$tmp/rate.dat"
+for of in rate rate.dat; do
+	run "$kvmft" stuck --tsc-khz 1000000 -i "$tmp/$of"
+	out_has ' [45][0-9]{4}/s: EPT_VIOLATION' "$of: stuck, exits a second"
+	err_has 'only its last snapshot is looked at' "... of its last snapshot, which is said"
+	run "$kvmft" diff --tsc-khz 1000000 "$tmp/$of" "$tmp/$of"
+	out_has '^before .*: 0.400 s, [0-9]* exits' "... diff, too"
+	out_has '^# .* only its last snapshot is compared' "... and says so"
+	run "$kvmft" merge "$tmp/$of"
+	status_is 0 "... merge"
+	is "$(grep -c LOST "$out")" 0 "... its gaps are no loss"
+	out_has 'NOT RECORDED on this CPU: overwritten' "... but told"
+done
+
+# A guest that was recorded meanwhile: what its host had overwritten is not known, and not lost.
+cat >"$tmp/guest.txt" <<-E
+	meta side name=guest
+	0 400020000 50 sched:sched_wakeup pid=60 target_cpu=0
+	0 900050000 50 sched:sched_switch prev_pid=50 prev_state=0 next_pid=60
+E
+ok "a guest beside a flight recorder" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
+sed -i '/^vm /a vcpu vm=900-1 id=0 tid=901 offset=0 ratio=0 frac=48' "$tmp/flight-500/meta"
+run "$kvmft" blame -q --what wakeup "$tmp/flight-500" "$tmp/guest=one"
+status_is 0 "... blame"
+out_has ' 9[0-9] %  unknown: the flight recorder had overwritten it' "... its wait"
+is "$(grep -c lost "$out")" 0 "... is not lost"
+
 finish
