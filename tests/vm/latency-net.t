@@ -7,7 +7,7 @@
 
 . "$(dirname "$0")/latency_net.sh"
 
-net_rig 400
+net_rig 600
 
 for vm in qemu vhost; do
 	analysed
