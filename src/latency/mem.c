@@ -54,8 +54,9 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
 		return MEM_NX;
 	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
 		return MEM_COLLAPSE;
-	/* Without these, it may have been read from swap, or written back. */
-	if (!l->mem->has[EV_PAGE_ALLOC] || !l->mem->has[EV_SWAP_OUT] || !l->mem->has[EV_FILE_DIRTY])
+	/* Without these, it may have been read from swap, written back, or copied. */
+	if (!l->mem->has[EV_PAGE_ALLOC] || !l->mem->has[EV_SWAP_OUT] ||
+	    !l->mem->has[EV_FILE_DIRTY] || (s->write && !l->mem->has[EV_UNMAP]))
 		return MEM_UNKNOWN;
 	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
 }

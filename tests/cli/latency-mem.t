@@ -108,6 +108,8 @@ without "kmem:\|event kmem" noalloc
 is "$(rows mem | grep -cE '^(first touch|mapped first|copy-on-write)')" 0 "... who had no page is not guessed"
 run "$kvmft" latency mem "$tmp/noalloc"
 out_has "note: the host capture lacks events that tell why" "... and a note says what to record"
+without "kvm_unmap_hva_range" nounmap
+is "$(rows mem | grep -cE '^(copy-on-write|refault, VMM)')" 0 "... whether what is written to was copied, or taken before, is not guessed"
 without "kvmmmu:\|event kvmmmu" nospte
 is "$(rows mem | grep -cE 'touch|collapse|split|refault|already|dirty')" 1 "... but Intel's log still tells"
 without "mm_filemap\|event filemap" nofile
