@@ -296,6 +296,8 @@ void capture_close(struct capture *c);
 uint64_t capture_missing(const struct capture *c, uint64_t events);
 /* Nothing of that stream's CPU was recorded, although it had events. */
 void capture_left_out(struct capture *c, struct cap_stream *s);
+/* Nothing says of any CPU that it was not recorded, nor leaves that open. */
+bool capture_all_cpus(const struct capture *c);
 
 /* Its reader of formats could not use that one: noted as damage. */
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why);

@@ -73,7 +73,7 @@ struct report_opts {
 	const char *vm;	     /* ... or only of that VM: SEL; NULL: of all */
 	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
 	bool has_from, has_to;
-	bool held; /* from where a flight recorder's last snapshot shows all CPUs */
+	bool held;	     /* from where a flight recorder's last snapshot shows all CPUs */
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning, or
 			      * stamps where ticks are no time (report_untimed()) */
 	uint64_t every;	     /* 0: never cut */

@@ -496,6 +496,7 @@ static int larger(const void *x, const void *y)
 int blame_explained(struct blame *b, const uint64_t *off)
 {
 	uint32_t lacks = 0;
+	bool partial;
 
 	explain_pass(b, UINT64_MAX);
 	for (size_t i = 0; i < b->n; i++) {
@@ -507,10 +508,14 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		s->sure &= !b->alone; /* whatever its parts say */
 		lacks |= s->needs;
 	}
-	if (lacks) {
+	partial = !capture_all_cpus(tl_source(b->t, 0)->cap);
+	if (lacks || partial)
 		sbuf_add(&b->remedy, "what was not recorded, or would make it sure: ");
-		evidence_remedy(lacks, &b->remedy);
-	}
+	evidence_remedy(lacks, &b->remedy);
+	if (partial)
+		sbuf_addf(&b->remedy,
+			  "%sall CPUs, of which one has no events (`trace-cmd record` without -M)",
+			  lacks ? ", " : "");
 	lat_finish(b->lat);
 	return b->remedy.error;
 }

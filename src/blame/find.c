@@ -388,9 +388,7 @@ void blame_found(struct blame *b)
 	 * who had a request is not known.
 	 */
 	holes = b->map->holes;
-	s = tl_source(b->t, 0);
-	for (size_t i = 0; i < s->cap->nstream; i++)
-		holes |= s->cap->stream[i].doubtful;
+	holes |= !capture_all_cpus(tl_source(b->t, 0)->cap);
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
 		holes = tl_missing(tl_source(b->t, i));
 	for (size_t i = 0; i < b->n; i++) {

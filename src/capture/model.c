@@ -66,6 +66,14 @@ void capture_left_out(struct capture *c, struct cap_stream *s)
 		 s->cpu);
 }
 
+bool capture_all_cpus(const struct capture *c)
+{
+	for (size_t i = 0; i < c->nstream; i++)
+		if (c->stream[i].doubtful || (c->stream[i].cut && !c->stream[i].nsub))
+			return false;
+	return true;
+}
+
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why)
 {
 	if (c->priv) /* else made for a few formats */

@@ -478,8 +478,9 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 	if (!ret && c->uname)
 		ret = tdw_option(w, TD_UNAME, c->uname, strlen(c->uname) + 1);
 	snprintf(grain, sizeof(grain), TD_GRAIN "%" PRIu64 ")", c->grain);
-	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s%s%s", c->some_switches ? TD_SOME : "",
-		 c->flight ? TD_FLIGHT : "", c->grain ? grain : "");
+	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s%s%s",
+		 c->some_switches ? TD_SOME : "", c->flight ? TD_FLIGHT : "",
+		 c->grain ? grain : "");
 	ret = ret ?: tdw_option(w, TD_VERSION, text, strlen(text) + 1);
 	if (!ret && c->ts_add) {
 		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);

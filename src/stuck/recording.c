@@ -219,7 +219,8 @@ static int recording_walk(struct stuck *s)
 
 	if (!ret && from) {
 		s->note("%s is a flight recorder's: only its last snapshot is looked at, from where it "
-			"shows all CPUs", r->cap->path);
+			"shows all CPUs",
+			r->cap->path);
 		tl_window(r->t, from, UINT64_MAX);
 	}
 	ret = ret ?: tl_start(r->t, s->err);
@@ -232,6 +233,7 @@ static int recording_walk(struct stuck *s)
 	tl_loss(tl_source(r->t, 0), &loss);
 	s->lost = loss.total;
 	r->unknown = loss.unknown;
+	s->partial = !capture_all_cpus(r->cap);
 	s->blind = false;
 	s->ns = s->untimed ? 0 : ns_of(r, r->last - r->first);
 	for (size_t k = 0; k < s->n; k++) {
@@ -279,6 +281,10 @@ bool stuck_recording_note(const struct stuck *s)
 		s->note("%s: how long its clock's ticks are is not known%s: rates are not, and what "
 			"is an exit loop looks busy", r->cap->path,
 			cap_in_tsc(r->cap) ? " (give it with --tsc-khz)" : "");
+	if (s->partial)
+		s->note("%s has a CPU without events, which was perhaps not recorded: nothing is sure "
+			"(trace-cmd record without -M records all)",
+			r->cap->path);
 	evidence_remedy(s->lacks, &b);
 	if (s->lacks)
 		s->note("whether a vCPU %s is not recorded: %s",

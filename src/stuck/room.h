@@ -110,6 +110,7 @@ struct stuck {
 	uint64_t lost;
 	struct stuck_timers timers;	   /* known if a vCPU is halted */
 	bool untimed; /* a recording in ticks of unknown length: ns is 0 */
+	bool partial; /* a recording in which whole CPUs may be missing */
 	bool blind, cut;		   /* ended by a signal */
 	bool unread;			   /* the newest events are not known */
 	struct stuck_recording *recording; /* NULL: it is live */

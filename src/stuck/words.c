@@ -433,6 +433,8 @@ static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
 {
 	const struct stuck_obs *o = &c->obs;
 
+	if (s->partial)
+		return false;
 	switch (c->v.class) {
 	case STUCK_UNKNOWN:
 	case STUCK_IN_GUEST: return false;

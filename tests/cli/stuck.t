@@ -162,6 +162,12 @@ for name in spin loop; do
 		"$name without kvm_inj_virq: unknown"
 	out_has '"needs":\[.*"host kvm:kvm_inj_virq, kvm_apicv_accept_irq"\]' "... and what it needs"
 done
+# A CPU that trace-cmd record -M perhaps left out: what the vCPU did there would not be here.
+[ -e "$tmp/loop/seg000000/cpu1" ] || : >"$tmp/loop/seg000000/cpu1"
+ok "a loop, of one CPU of two" "$kvmft" export -q -i "$tmp/loop" -o "$tmp/loop-some.dat"
+run "$kvmft" stuck -i "$tmp/loop-some.dat" --format json
+out_has '"class":"exit-loop","stuck":true,"sure":false' "... is not sure"
+err_has 'has a CPU without events, which was perhaps not recorded' "... and why"
 run "$kvmft" stuck -i "$tmp/lost"
 status_is 3 "events were lost"
 err_has '7 events lost' "... how many"
