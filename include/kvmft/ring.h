@@ -162,9 +162,8 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 /* The stamp of the stream's last event, of which only the end is read; 0: no event. 0 or -errno. */
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts) __must_check;
 /*
- * Of a flight recorder: since which stamp the last time that its ring was written out shows all
- * CPUs, of which each had overwritten its own oldest events. 0: from its beginning, as any other
- * capture. Rates are those of that time. 0 or -errno.
+ * Of a flight recorder: from which stamp what it wrote out last shows all CPUs, of which each had
+ * overwritten its own oldest events; 0: all of the capture. Rates are of that time. 0 or -errno.
  */
 int rstream_held(const struct capture *cap, uint64_t *from) __must_check;
 

@@ -496,7 +496,6 @@ static int larger(const void *x, const void *y)
 int blame_explained(struct blame *b, const uint64_t *off)
 {
 	uint32_t lacks = 0;
-	bool partial;
 
 	explain_pass(b, UINT64_MAX);
 	for (size_t i = 0; i < b->n; i++) {
@@ -508,14 +507,13 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		s->sure &= !b->alone; /* whatever its parts say */
 		lacks |= s->needs;
 	}
-	partial = !capture_all_cpus(tl_source(b->t, 0)->cap);
-	if (lacks || partial)
+	if (lacks) {
 		sbuf_add(&b->remedy, "what was not recorded, or would make it sure: ");
-	evidence_remedy(lacks, &b->remedy);
-	if (partial)
-		sbuf_addf(&b->remedy,
-			  "%sall CPUs, of which one has no events (`trace-cmd record` without -M)",
-			  lacks ? ", " : "");
+		evidence_remedy(lacks, &b->remedy);
+	}
+	if (!capture_all_cpus(tl_source(b->t, 0)->cap))
+		sbuf_addf(&b->remedy, "%sall CPUs: one has no events (trace-cmd record -M leaves some out)",
+			  lacks ? ", " : "what would make it sure: ");
 	lat_finish(b->lat);
 	return b->remedy.error;
 }

@@ -649,8 +649,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		struct blame_part *p = part_of(s, CAUSE_UNKNOWN, 4, time);
 
 		if (!p->name[0])
-			snprintf(p->name, sizeof(p->name),
-				 "the flight recorder had overwritten it");
+			snprintf(p->name, sizeof(p->name), "the flight recorder had overwritten it");
 		return;
 	}
 	if (s->asleep) {

@@ -210,11 +210,8 @@ static int side_exits(struct run *run, struct diff_side *s)
 		sink_remark(&run->remarks,
 			    "%s: more keys than are kept in memory: exits are missing", s->path);
 	if (s->cap->flight && !run->o->from)
-		sink_remark(
-			&run->remarks,
-			"%s is a flight recorder's: only its last snapshot is compared, from where it shows "
-			"all CPUs",
-			s->path);
+		sink_remark(&run->remarks,
+			    "%s: a flight recorder's: only its last snapshot is compared", s->path);
 	return 0;
 }
 

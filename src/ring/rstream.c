@@ -456,6 +456,7 @@ int rstream_held(const struct capture *cap, uint64_t *from)
 		if (ret)
 			break;
 		r.idx = s->ext[at].first;
+		r.loss_at = r.nloss;
 		while ((k = rstream_subbuf(&r)) != R_END)
 			if (k == R_GAP && r.why == GAP_OVERWRITTEN)
 				*from = MAX(*from, r.gap_to);
@@ -464,7 +465,6 @@ int rstream_held(const struct capture *cap, uint64_t *from)
 		ret = r.error;
 		rstream_close(&r);
 	}
-	if (!*from && resumed != UINT64_MAX)
-		*from = resumed;
+	*from = *from ?: resumed == UINT64_MAX ? 0 : resumed;
 	return ret;
 }

@@ -218,9 +218,7 @@ static int recording_walk(struct stuck *s)
 	int ret = err_why(s->err, rstream_held(r->cap, &from), "cannot read %s", r->cap->path);
 
 	if (!ret && from) {
-		s->note("%s is a flight recorder's: only its last snapshot is looked at, from where it "
-			"shows all CPUs",
-			r->cap->path);
+		s->note("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
 		tl_window(r->t, from, UINT64_MAX);
 	}
 	ret = ret ?: tl_start(r->t, s->err);
@@ -282,9 +280,8 @@ bool stuck_recording_note(const struct stuck *s)
 			"is an exit loop looks busy", r->cap->path,
 			cap_in_tsc(r->cap) ? " (give it with --tsc-khz)" : "");
 	if (s->partial)
-		s->note("%s has a CPU without events, which was perhaps not recorded: nothing is sure "
-			"(trace-cmd record without -M records all)",
-			r->cap->path);
+		s->note("%s has a CPU without events, which was perhaps not recorded (trace-cmd record "
+			"-M): nothing is sure", r->cap->path);
 	evidence_remedy(s->lacks, &b);
 	if (s->lacks)
 		s->note("whether a vCPU %s is not recorded: %s",

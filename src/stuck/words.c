@@ -433,9 +433,7 @@ static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
 {
 	const struct stuck_obs *o = &c->obs;
 
-	if (s->partial)
-		return false;
-	switch (c->v.class) {
+	switch (s->partial ? STUCK_UNKNOWN : c->v.class) {
 	case STUCK_UNKNOWN:
 	case STUCK_IN_GUEST: return false;
 	case STUCK_HALTED: return c->v.deaf || (s->timers.known && !s->timers.n);

@@ -370,7 +370,7 @@ for target in 1:lost:false:55 1:host-task:false:77 0:host-task:true:55 none:host
 	run "$kvmft" blame --top 1 --format json "$tmp/some.dat"
 	out_has "\"cause\":\"$(echo $target | cut -d : -f 2)\",.*\"sure\":${target##*:}" "... blame"
 	case $target in
-	*:false) run "$kvmft" blame --top 1 "$tmp/some.dat" && out_has 'all CPUs, of which one has no events' "... and what would make it sure" ;;
+	*:false) run "$kvmft" blame --top 1 "$tmp/some.dat" && out_has 'all CPUs: one has no events' "... and what would make it sure" ;;
 	esac
 	case $target in
 	1:lost:*) status_is 3 "... exit 3" && err_has 'CPU 1 was not recorded' "... and why" ;;
