@@ -57,7 +57,7 @@ struct record_config {
 	struct str_list qemu, qmp, hmp;
 	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
 	struct opt_u64 flush, before;
-	bool sync, symbols;
+	bool sync, symbols, guest_processes;
 	bool force, overwrite, allow_lost, quiet, flight, load_modules;
 	void (*progress)(const struct record_progress *p); /* may be NULL */
 	struct record_control control;

@@ -36,6 +36,8 @@ static const struct opt record_options[] = {
 	       "at that moment"),
 	OPTION(0, "symbols", OPT_FLAG, struct record_config, symbols, NULL,
 	       "in a guest: keep its functions' names and addresses, for those in the host's events"),
+	OPTION(0, "guest-processes", OPT_FLAG, struct record_config, guest_processes, NULL,
+	       "AMD: also which address space of its guest each exit was in"),
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
 	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
 	       ",argN:string or ,argN:hex behind it, and /FILTER/"),
@@ -307,7 +309,9 @@ const struct cmd cmd_record = {
 	.opts = record_options,
 	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
 		  "quiet\n"
-		  "whom, and what else: vcpu cpus as profile stacks sdt marker qemu qmp hmp load-modules\n"
+		  "whom, and what else: vcpu cpus as profile guest-processes stacks sdt marker "
+		  "qemu qmp hmp load-modules
+"
 		  "the ring and the disk: buffer-size clock overwrite allow-lost flush sync "
 		  "min-free rotate keep before output-dir keep-captures force\n"
 		  "guests: guest-events guest-command guest-options guest-timeout push push-file "

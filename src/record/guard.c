@@ -98,7 +98,7 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
  * writing: the function tracer, or a ring as large as memory, would stop the machine.
  */
 enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_NET, OF_SYNTH,
-	       OF_GUEST, OF_COPY };
+	       OF_CR3, OF_GUEST, OF_COPY };
 
 static const struct {
 	enum wall_of of;
@@ -126,6 +126,7 @@ static const struct {
 	{ OF_MARKER, SANDBOX_WRITE, "options/copy_trace_marker" }, /* of the watcher */
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
 	{ OF_NET, SANDBOX_WRITE, "dynamic_events" }, /* ... those of net-id */
+	{ OF_CR3, SANDBOX_WRITE, "kprobe_events" }, /* ... of --guest-processes */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/clocksource" },
@@ -147,6 +148,7 @@ static int wall_dir(const struct record *r, enum wall_of of)
 	case OF_MARKER: return r->flight.marker ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
 	case OF_NET: return r->net_id ? ktracefs_dirfd(r->t) : -1;
+	case OF_CR3: return r->cr3 ? ktracefs_dirfd(r->t) : -1;
 	case OF_SYNTH: return r->flight.synth[0] ? ktracefs_dirfd(r->t) : -1;
 	case OF_GUEST: return r->side & CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;
 	default: return ktracefs_dirfd(r->t);

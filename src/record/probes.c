@@ -1,15 +1,103 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * probes.c: events that are made for a recording: --sdt, markers of programs, and -e net-id,
- * addresses and ports of packets. They are made before the instance, enabled only in it, and
- * removed after it.
+ * probes.c: events that are made for a recording: --sdt, markers of programs; -e net-id,
+ * addresses and ports of packets; --guest-processes, the registers of guests. They are made before
+ * the instance, enabled only in it, and removed after it.
  */
 #include "record.h"
 
 #include <fcntl.h>
 
 #include "kvmft/btf.h"
+#include "kvmft/exit_names.h"
 #include "kvmft/sdt.h"
+
+#define BTF_FILE "/sys/kernel/btf/vmlinux"
+#define BTF_MAX	 (64u << 20)
+
+/* Where members of a structure are, which the file of a module may describe: NULL, the kernel. */
+static int members_find(struct record *r, const char *file, const char *name,
+			const char *const *member, size_t n, uint32_t *offset)
+{
+	_cleanup_free_ char *base = NULL, *more = NULL;
+	ssize_t nbase = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &base), nmore = 0;
+
+	if (nbase < 0)
+		return err_why(r->err, (int)nbase,
+			       "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
+	if (file)
+		nmore = file_read_all(AT_FDCWD, file, BTF_MAX, &more);
+	if (nmore < 0 && nmore != -ENOENT)
+		return err_why(r->err, (int)nmore, "cannot read %s", file);
+	return btf_offsets(more ? &(struct btf_text){ more, (size_t)nmore }
+				: &(struct btf_text){ base, (size_t)nbase },
+			   more ? &(struct btf_text){ base, (size_t)nbase } : NULL, name, member, n,
+			   offset);
+}
+
+/*
+ * --guest-processes, which address space a guest was in when it exited.
+ *
+ * A probe where KVM begins to handle an exit reads it from the VMCB of the vCPU, which holds the
+ * guest's registers then. Where KVM has the VMCB's address, its own description says; where the
+ * fields are in it, AMD's manual (vol. 2, appendix B), the same for all: the control area from 0,
+ * the state save area from 0x400. Nothing of the guest's memory is read. In the capture the event
+ * is kvmft:guest_cr3.
+ *
+ * Nothing of that for Intel: there KVM reads CR3 out of the VMCS only when it needs it.
+ */
+
+#define AMD_BTF	   "/sys/kernel/btf/kvm_amd"
+#define AMD_NPT	   "/sys/module/kvm_amd/parameters/npt"
+#define AMD_HANDLE "svm_handle_exit"
+#define CR3_EVENT  "guest_cr3"
+
+static int cr3_check(struct record *r)
+{
+	char npt[8];
+
+	if (r->side && !(r->side & CAP_SIDE_HOST))
+		return err_usage(r->err, "option --guest-processes: only of a host");
+	if (exit_isa_of_vendor(r->tsc.vendor) != EXIT_ISA_SVM)
+		return err_lack(r->err, ENOTSUP,
+				"--guest-processes: only on AMD: on other CPUs KVM does not have a "
+				"guest's CR3 at each exit");
+	if (!file_read_line(AT_FDCWD, AMD_NPT, npt, sizeof(npt)) && npt[0] != 'Y' && npt[0] != '1')
+		return err_lack(r->err, ENOTSUP,
+				"--guest-processes: kvm_amd runs with npt=0, where CR3 is KVM's own");
+	return 0;
+}
+
+static int cr3_start(struct record *r)
+{
+	static const char *const member[] = { "vcpu", "vmcb" };
+	_cleanup_(sbuf_free) struct sbuf args = { 0 };
+	uint32_t at[ARRAY_SIZE(member)];
+	int ret = cr3_check(r);
+
+	if (ret)
+		return ret;
+	ret = members_find(r, AMD_BTF, "vcpu_svm", member, ARRAY_SIZE(member), at);
+	if (ret && !r->err->text[0])
+		err_set(r->err, -ret, "%s",
+			ret == -ENOENT ? AMD_BTF " does not say where a vCPU's VMCB is: is kvm_amd "
+					 "loaded (--load-modules), and has its kernel "
+					 "CONFIG_DEBUG_INFO_BTF_MODULES?"
+				       : AMD_BTF " is damaged, or of a newer kind");
+	if (!ret && at[1] < at[0])
+		ret = err_set(r->err, EPROTO, AMD_BTF ": a VMCB before its vCPU");
+	ret = ret ?: kprobes_open(r->t, &r->cr3, r->err);
+	if (ret)
+		return err_lack(r->err, ret, "--guest-processes: %s", r->err->text);
+	at[1] -= at[0];
+	sbuf_addf(&args,
+		  "cr3=+0x550(+%u(%%di)):x64 rip=+0x578(+%u(%%di)):x64 rsp=+0x5d8(+%u(%%di)):x64 "
+		  "cpl=+0x4cb(+%u(%%di)):u8 code=+0x70(+%u(%%di)):x64 modes=+0x90(+%u(%%di)):x64",
+		  at[1], at[1], at[1], at[1], at[1], at[1]);
+	ret = args.error ?: kprobe_add(r->cr3, CR3_EVENT, AMD_HANDLE, args.s, r->err);
+	ret = ret ?: kevent_list_add(&r->events, kprobes_group(r->cr3), CR3_EVENT, NULL);
+	return ret == -ENOMEM ? err_set(r->err, ENOMEM, "out of memory") : ret;
+}
 
 /*
  * -e net-id, what tells one packet from another: the first words of its IP header.
@@ -20,8 +108,6 @@
  * fragment, which has none, nothing is recorded. In the capture they are kvmft:net_*.
  */
 
-#define BTF_FILE "/sys/kernel/btf/vmlinux"
-#define BTF_MAX	 (64u << 20)
 #define LATER	 "!(at & 0xff1f)" /* the fragment's offset, as it is in memory */
 
 /* Where a packet is seen; the IP header is so far behind the beginning of its data. */
@@ -74,13 +160,13 @@ static int each_probe(struct record *r, const uint32_t *offset)
 	return ret;
 }
 
-static void net_id_end(struct record *r)
+static void kprobes_end(struct record *r, struct kprobes **p, const char *of)
 {
-	int ret = r->net_id ? kprobes_close(r->net_id) : 0;
+	int ret = kprobes_close(*p);
 
-	r->net_id = NULL;
+	*p = NULL;
 	if (ret)
-		r->note("cannot remove the probes of net-id: %s (kvmft reset removes them later)",
+		r->note("cannot remove the probes of %s: %s (kvmft reset removes them later)", of,
 			strerror(-ret));
 }
 
@@ -240,7 +326,8 @@ static int probes_name(const struct record *r, const struct kevent *e, const cha
 	size_t i = 0;
 	char *text;
 
-	if (r->net_id && !strcmp(e->sys, kprobes_group(r->net_id)))
+	if ((r->net_id && !strcmp(e->sys, kprobes_group(r->net_id))) ||
+	    (r->cr3 && !strcmp(e->sys, kprobes_group(r->cr3))))
 		*sys = "kvmft";
 	if (!s || strcmp(e->sys, kprobes_group(s->probes)))
 		return 0;
@@ -286,20 +373,16 @@ static int probes_start(struct record *r)
 {
 	int ret = r->c->sdt.n ? sdt_start(r) : 0;
 	static const char *const member[] = { "data" };
-	_cleanup_free_ char *btf = NULL;
 	uint32_t offset;
-	ssize_t n = 0;
 
+	if (!ret && r->c->guest_processes)
+		ret = cr3_start(r);
 	if (ret || !r->want_net_id)
 		return ret;
 	ret = eprobes_open(r->t, &r->net_id, r->err);
-	if (!ret)
-		n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
-	if (n < 0)
-		ret = err_why(r->err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
-	if (!ret)
-		ret = err_why(r->err, btf_offsets(btf, (size_t)n, "sk_buff", member, 1, &offset),
-			      BTF_FILE " does not say where the data of a packet are");
+	ret = ret ?: members_find(r, NULL, "sk_buff", member, 1, &offset);
+	if (ret && !r->err->text[0])
+		err_why(r->err, ret, BTF_FILE " does not say where the data of a packet are");
 	ret = ret ?: each_probe(r, &offset);
 	ret = ret ?: each_probe(r, NULL);
 	if (!ret || ret == -ENOMEM)
@@ -307,7 +390,7 @@ static int probes_start(struct record *r)
 	/* Without them the packets are recorded as with net. */
 	r->note("net-id: packets are recorded without addresses and ports: %s", r->err->text);
 	*r->err = (struct kvmft_err){ .text = "" };
-	net_id_end(r);
+	kprobes_end(r, &r->net_id, "net-id");
 	return 0;
 }
 
@@ -317,7 +400,8 @@ static int probes_end(struct record *r)
 	struct record_sdt *s = r->sdt;
 	int ret;
 
-	net_id_end(r);
+	kprobes_end(r, &r->net_id, "net-id");
+	kprobes_end(r, &r->cr3, "--guest-processes");
 	if (!s)
 		return 0;
 	ret = kprobes_close(s->probes);

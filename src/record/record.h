@@ -14,7 +14,7 @@
  * helpers.c  processes beside the recorder; the QEMUs that were met
  * guard.c    environment, modules, privileges
  * qemu.c     --qemu, and the process that speaks to QEMU
- * probes.c   --sdt and -e net-id
+ * probes.c   --sdt, -e net-id and --guest-processes
  * small.c    instead of these two, in the small build
  */
 #pragma once
@@ -139,6 +139,7 @@ struct record {
 	struct record_flight flight;
 	struct record_sdt *sdt; /* NULL without --sdt */
 	struct kprobes *net_id; /* NULL without -e net-id */
+	struct kprobes *cr3;	/* NULL without --guest-processes */
 	bool want_net_id;
 	struct record_stacks {
 		struct kevent_list ev; /* --stacks */

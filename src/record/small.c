@@ -18,10 +18,10 @@ static int refuse_probes(struct record *r)
 
 	for (size_t i = 0; i < r->c->events.n; i++)
 		net_id |= !strcmp(r->c->events.v[i], "net-id");
-	if (!r->c->sdt.n && !net_id)
+	if (!r->c->sdt.n && !net_id && !r->c->guest_processes)
 		return 0;
 	return err_lack(r->err, ENOTSUP, "this small build has no %s: use the whole kvmft",
-			r->c->sdt.n ? "--sdt" : "-e net-id");
+			net_id ? "-e net-id" : r->c->sdt.n ? "--sdt" : "--guest-processes");
 }
 
 void record_cost_note(const struct record *r __unused_arg)

@@ -16,6 +16,8 @@ struct btf {
 	struct cursor types;
 	const char *names; /* the last byte is 0 */
 	uint32_t nnames;
+	const char *before; /* names of a base, at offsets below its length; likewise */
+	uint32_t nbefore;
 };
 
 struct btf_type {
@@ -32,9 +34,11 @@ static int part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, st
 	return 0;
 }
 
-static int header(const void *data, size_t size, struct btf *b)
+static int header(const struct btf_text *t, struct btf *b)
 {
-	struct cursor c = { .p = data, .left = size }, names;
+	struct cursor c = { .p = t->p, .left = t->n }, names;
+	const uint8_t *data = t->p;
+	size_t size = t->n;
 	uint32_t len, type_off, type_len, name_off, name_len;
 	uint16_t magic;
 	uint8_t version, flags;
@@ -46,8 +50,8 @@ static int header(const void *data, size_t size, struct btf *b)
 	    cur_u32(&c, &type_len) || cur_u32(&c, &name_off) || cur_u32(&c, &name_len) ||
 	    len < BTF_HEADER || len > size)
 		return -EPROTO;
-	if (part((const uint8_t *)data + len, size - len, type_off, type_len, &b->types) ||
-	    part((const uint8_t *)data + len, size - len, name_off, name_len, &names) ||
+	if (part(data + len, size - len, type_off, type_len, &b->types) ||
+	    part(data + len, size - len, name_off, name_len, &names) ||
 	    !name_len || names.p[name_len - 1])
 		return -EPROTO;
 	b->names = (const char *)names.p;
@@ -107,6 +111,9 @@ static int btf_next(struct btf *b, struct btf_type *t)
 
 static bool btf_is_called(const struct btf *b, uint32_t at, const char *name)
 {
+	if (at < b->nbefore)
+		return !strcmp(b->before + at, name);
+	at -= b->nbefore;
 	return at < b->nnames && !strcmp(b->names + at, name);
 }
 
@@ -129,13 +136,16 @@ static bool member_find(const struct btf *b, const struct btf_type *t, const cha
 	return false;
 }
 
-int btf_offsets(const void *data, size_t size, const char *name, const char *const *member,
-		size_t n, uint32_t *offset)
+int btf_offsets(const struct btf_text *data, const struct btf_text *base, const char *name,
+		const char *const *member, size_t n, uint32_t *offset)
 {
+	struct btf b = { 0 }, kernel = { 0 };
 	struct btf_type t;
-	struct btf b;
-	int ret = header(data, size, &b);
+	int ret = base ? header(base, &kernel) : 0;
 
+	ret = ret ?: header(data, &b);
+	b.before = kernel.names;
+	b.nbefore = kernel.nnames;
 	while (!ret && b.types.left) {
 		ret = btf_next(&b, &t);
 		if (ret || t.kind != KIND_STRUCT || !btf_is_called(&b, t.name, name))

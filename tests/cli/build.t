@@ -137,6 +137,9 @@ done
 run "$small" record --as host -o "$tmp/none" -e net-id -- true
 status_is 4 "small kvmft refuses -e net-id"
 err_has "this small build has no -e net-id: use the whole kvmft" "... and says why"
+run "$small" record --as host -o "$tmp/none" --guest-processes -- true
+status_is 4 "small kvmft refuses --guest-processes"
+err_has "this small build has no --guest-processes: use the whole kvmft" "... and says why"
 if [ "$(uname -m)" = x86_64 ]; then
 	ok "install, without saying SMALL=1 again" "$make" -C "$top" NODEPS=1 O="$tmp/build" DESTDIR="$tmp/again" PREFIX=/opt install
 	strip -o "$tmp/stripped" "$small"

@@ -100,7 +100,7 @@ static int find(const struct built *o, const char *name, const char *a, const ch
 	int ret;
 
 	memcpy(copy, o->b, o->n);
-	ret = btf_offsets(copy, o->n, name, list, 2, off);
+	ret = btf_offsets(&(struct btf_text){ copy, o->n }, NULL, name, list, 2, off);
 	free(copy);
 	return ret;
 }
@@ -120,6 +120,45 @@ static void finds_members(void **state)
 		assert_int_equal(find(&o, "sk_buff", "data", "other", off), -ENOENT);
 		assert_int_equal(find(&o, "sk", "data", "len", off), -ENOENT);
 	}
+}
+
+/* A module's: names of its own come after the kernel's. */
+static void finds_those_of_modules(void **state)
+{
+	static const char names[] = "\0vcpu_svm\0vmcb";
+	static const char *const members[] = { "len", "vmcb" };
+	struct built kernel, o;
+	uint32_t off[2];
+
+	(void)state;
+	build(&kernel, 0);
+	begin(&o);
+	type(&o, sizeof(NAMES) + 1, 4, 2, 0);
+	member(&o, N_LEN, 8 * 8);
+	member(&o, sizeof(NAMES) + 10, 6552 * 8);
+	end(&o);
+	o.n -= sizeof(NAMES);
+	memcpy(o.b + o.n, names, sizeof(names));
+	o.n += sizeof(names);
+	memcpy(o.b + 20, &(uint32_t){ sizeof(names) }, 4);
+	for (size_t cut = 0; cut < 2; cut++) {
+		const struct btf_text base = { kernel.b, kernel.n - cut }, more = { o.b, o.n };
+		const struct btf_text less = { o.b, o.n - 1 };
+
+		assert_int_equal(btf_offsets(&more, &base, "vcpu_svm", members, 2, off),
+				 cut ? -EPROTO : 0);
+		assert_int_equal(btf_offsets(&less, &base, "vcpu_svm", members, 2, off), -EPROTO);
+		assert_true(btf_offsets(&more, NULL, "vcpu_svm", members, 2, off) < 0);
+	}
+	build(&kernel, 0);
+	assert_int_equal(btf_offsets(&(struct btf_text){ o.b, o.n },
+				     &(struct btf_text){ kernel.b, kernel.n }, "vcpu_svm", members,
+				     2, off), 0);
+	assert_int_equal(off[0], 8);
+	assert_int_equal(off[1], 6552);
+	assert_int_equal(btf_offsets(&(struct btf_text){ o.b, o.n },
+				     &(struct btf_text){ kernel.b, kernel.n }, "sk_buff", members,
+				     2, off), -ENOENT);
 }
 
 static void refuses_damage(void **state)
@@ -168,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_members),
+		cmocka_unit_test(finds_those_of_modules),
 		cmocka_unit_test(refuses_damage),
 		cmocka_unit_test(any_bytes_end),
 	};
