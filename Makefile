@@ -170,7 +170,7 @@ only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/
 	$(addsuffix /*.c,advise blame clockcheck diff exits latency many prove qemu sdt sides) cmd/cmds.c record/cost.c record/qemu.c record/probes.c \
 	stuck/recording.c capture/tar.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,advise blam check_ clock convert_ export many merge qemu) \
-	$(addprefix output/,advise blaming clockcheck database diff lat_ qemu_traces report_ tracedat when)))))
+	$(addprefix output/,advise blaming clockcheck database diff lat_ processes qemu_traces report_ tracedat when)))))
 only_sqlite := $(addprefix src/,util/sqlite.c output/database.c)
 lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)) $(if $(sqlite),,$(only_sqlite)),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)

@@ -30,6 +30,7 @@ enum event_role {
 	EV_INJECT,	/* vector, soft, reinjected */
 	EV_INJECT_FAULT, /* exception */
 	EV_IOCTL,	/* cmd */
+	EV_CR3,		/* cr3, cpl, rsp, code, modes; of record --guest-processes */
 	/* ... and in any thread of its VM */
 	EV_SET_IRQ,	 /* gsi, level */
 	EV_MSI,		 /* address, data */

@@ -9,6 +9,7 @@
 #include "kvmft/latency.h"
 #include "kvmft/output.h"
 #include "kvmft/pairing.h"
+#include "kvmft/processes.h"
 #include "kvmft/report.h"
 #include "kvmft/tracedat.h"
 #include "kvmft/windows.h"
@@ -52,6 +53,21 @@ int report_print(const struct report_doc *d, enum report_format format) __must_c
  */
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
 		   FILE *f) __must_check;
+
+/* ---- report --by process; all borrowed ---- */
+struct process_view {
+	const struct processes *p;
+	const struct hostmap *m;
+	const struct capture *cap;
+	const struct exit_names *names;
+	bool tasks;	    /* the guest's own, else by address space */
+	bool named;	    /* there is a guest's capture, which gives names */
+	uint64_t khz;	    /* of the TSC; 0: not known, times are cycles */
+	size_t top;	    /* rows of each table; 0 = all */
+	unsigned int width; /* of a terminal; 0 = none */
+};
+/* In one of cli_formats: "text", "json" or "csv". 0 or -errno. */
+int processes_print(const struct process_view *v, const char *format, struct sbuf *b) __must_check;
 /* Was anything counted of what f asks for? */
 bool report_has_samples(const struct report *r, const struct report_filter *f);
 

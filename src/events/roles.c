@@ -20,6 +20,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } },
 	[EV_INJECT_FAULT] = { "kvm", "kvm_inj_exception", { "exception" } },
 	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
+	[EV_CR3] = { "kvmft", "guest_cr3", { "cr3", "cpl", "rsp", "code", "modes" } },
 	[EV_SET_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
 	[EV_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
 	[EV_IPI] = { "kvm", "kvm_apic_ipi", { "icr_low", "dest_id" } },

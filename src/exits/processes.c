@@ -1,0 +1,710 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * processes.c: which address spaces a guest ran, from the registers at its exits; and which tasks,
+ * where it recorded itself.
+ *
+ * Two walks. The first one finds what holds for all of it: whether the user's CR3 is another one
+ * than the kernel's, and which stacks of a kernel are whose. A halt alone is no idle task: a guest
+ * also halts to wait for a lock.
+ */
+#include "kvmft/processes.h"
+#include "kvmft/events.h"
+#include "kvmft/vcpu_turn.h"
+
+#define ROWS_MAX     (1u << 16)
+#define VOTES_MAX    (1u << 17)
+#define STACKS_MAX   (1u << 17)
+#define STACK_SHIFT  14 /* 16 KiB: of a task's, or of interrupts, in Linux for x86 */
+#define CR3_ADDRESS  0x000ffffffffff000ull /* without PCID or PCD, PWT */
+#define CR3_USER     0x1000ull /* of KPTI: the user's page table is behind the kernel's */
+#define CODE_HLT     0x78u
+#define MODE_NPT     1u /* VMCB, 0x90: nested paging, SEV-ES */
+#define MODE_SEALED  4u
+#define HALTS	     8u /* one in so many exits of an idle task's stack is, at least */
+#define STACK_CR3S   4
+
+/* Where a vCPU was when it exited. */
+struct process_at {
+	enum { AT_UNKNOWN, AT_SPACE, AT_IDLE, AT_KERNEL, AT_NESTED } is;
+	uint64_t space; /* AT_IDLE, AT_KERNEL: of whoever ran before */
+};
+
+struct process_vcpu {
+	struct vcpu_turn turn;
+	size_t vm;
+	uint64_t entry, end; /* of the guest's last turn; 0: not known */
+	uint64_t last;	     /* event of it; */
+	bool blind;	     /* ... since then events are missing */
+	bool out, told, nested, fault, asleep;
+	bool injected, in_turn; /* an interrupt, in this exit; ... and so in the guest's turn */
+	uint64_t off;	 /* since when it waits for a CPU; 0: it has one */
+	uint64_t stolen; /* in this exit, and in a halt before it */
+	uint64_t waited; /* in this exit */
+	struct process_at before, now; /* now.is: AT_UNKNOWN until it is told */
+	struct exit_why why;
+	/* of its guest's own capture */
+	bool has_task, exit_has_task;
+	int32_t task, exit_task;
+	uint64_t since;
+	/* its interrupts' stack: index + 1, and how many exits were on it */
+	size_t irq_stack;
+	uint32_t irq_exits;
+};
+
+/* One of a guest's kernel, by where it is. */
+struct process_stack {
+	struct {
+		uint64_t space;
+		uint32_t exits, visits;
+	} cr3[STACK_CR3S]; /* the most frequent, as far as there is room */
+	uint64_t last;
+	uint32_t exits, halts;
+	bool moves; /* it was on several vCPUs */
+	bool irq;
+	size_t vcpu; /* index */
+};
+
+struct process_vote {
+	uint64_t n;
+	uint32_t row;
+	int32_t tid;
+	const char *comm;
+};
+
+struct process_walk {
+	struct processes p; /* first */
+	struct timeline *t;
+	const struct hostmap *m;
+	const struct fmt *fmt;
+	int64_t only;
+	struct event_type cr3, exit, entry, mmio, fast_mmio, nested, inject, switches, wakeup;
+	struct event_type task_switch;
+	const struct fmt *task_fmt; /* what task_switch is of */
+	struct turn_events turns;
+	struct exit_names names;
+	struct u64map by_row, by_vcpu, by_vote, by_stack;
+	struct process_vcpu *vcpu;
+	struct process_stack *stack;
+	struct process_vote *vote;
+	struct process_row crowded;
+	size_t vcpu_cap, vote_cap, stack_cap;
+	bool learned; /* the first walk is over */
+	uint64_t lost_until; /* host TSC */
+	struct process_modes {
+		bool user_even, user_odd;
+		/* host TSC: by its own capture; 0: there is none */
+		uint64_t told_until;
+		bool told; /* it has begun */
+	} *modes; /* by VM */
+};
+
+/* ---- what holds for all of a capture ---- */
+
+static uint64_t stack_key(size_t vm, uint64_t rsp)
+{
+	return (uint64_t)vm << 50 | (rsp >> STACK_SHIFT & ((1ull << 50) - 1));
+}
+
+static void learn(struct process_walk *w, const struct process_vcpu *v, const struct rec *rec)
+{
+	size_t vm = v->vm;
+	uint64_t cr3 = event_u64(&w->cr3, 0, rec), modes = event_u64(&w->cr3, 4, rec);
+	uint64_t cpl = event_u64(&w->cr3, 1, rec), space = cr3 & CR3_ADDRESS & ~CR3_USER;
+	struct process_stack *s;
+	size_t at = 0;
+
+	if (!(modes & MODE_NPT) || modes & MODE_SEALED)
+		return;
+	if (cpl == 3) {
+		w->modes[vm].user_odd |= cr3 & CR3_USER;
+		w->modes[vm].user_even |= !(cr3 & CR3_USER);
+	}
+	if (cpl || w->by_stack.n > STACKS_MAX)
+		return;
+	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(&w->cr3, 2, rec)), &w->stack,
+			 &w->stack_cap, sizeof(*s));
+	if (!s->exits)
+		s->vcpu = (size_t)(v - w->vcpu);
+	s->moves |= s->vcpu != (size_t)(v - w->vcpu);
+	for (size_t i = 1; i < STACK_CR3S && s->cr3[at].space != space; i++)
+		if (s->cr3[i].space == space || s->cr3[i].exits < s->cr3[at].exits)
+			at = i;
+	if (s->cr3[at].space != space)
+		s->cr3[at].visits = 0;
+	s->cr3[at].space = space;
+	s->cr3[at].visits += !s->exits || s->last != space;
+	s->cr3[at].exits++;
+	s->last = space;
+	s->exits++;
+	s->halts += event_u64(&w->cr3, 3, rec) == CODE_HLT;
+}
+
+static bool is_idle(const struct process_stack *s)
+{
+	return (uint64_t)s->halts * HALTS >= s->exits;
+}
+
+/*
+ * An interrupt's or a kernel thread's: it comes back to several address spaces. That of a process
+ * has another one when it ends, and between the switch of address spaces and that of stacks.
+ */
+static bool is_shared(const struct process_stack *s)
+{
+	uint32_t most = 0, again = 0;
+
+	for (size_t i = 0; i < STACK_CR3S; i++) {
+		most = MAX(most, s->cr3[i].exits);
+		again += s->cr3[i].visits > 1;
+	}
+	return again > 1 && most < s->exits - s->exits / 10;
+}
+
+void processes_again(struct processes *p)
+{
+	struct process_walk *w = (struct process_walk *)p;
+
+	w->learned = true;
+	/* A vCPU has one for interrupts, which no other has; it has more exits than a thread's. */
+	for (size_t i = 0; i < w->by_stack.n; i++) {
+		const struct process_stack *s = &w->stack[i];
+		struct process_vcpu *v = &w->vcpu[s->vcpu];
+
+		if (is_shared(s) && !s->moves && !is_idle(s) && s->exits > v->irq_exits) {
+			v->irq_stack = i + 1;
+			v->irq_exits = s->exits;
+		}
+	}
+	for (size_t i = 0; i < w->by_vcpu.n; i++)
+		if (w->vcpu[i].irq_stack)
+			w->stack[w->vcpu[i].irq_stack - 1].irq = true;
+	for (size_t i = 1; i < tl_sources(w->t); i++) {
+		const struct tl_source *s = tl_source(w->t, i);
+		uint64_t end;
+
+		if (s->guest && s->vm < p->nvm && tl_source_end(w->t, s, &end) > 0) {
+			uint64_t *until = &w->modes[w->m->vm[s->vm].of].told_until;
+
+			*until = MAX(*until, end);
+		}
+	}
+	for (size_t i = 0; i < p->nvm; i++)
+		p->vm[i].tables = w->modes[i].user_odd && !w->modes[i].user_even;
+}
+
+void processes_new(struct timeline *t, int64_t only, struct processes **out)
+{
+	struct process_walk *w = xcalloc(1, sizeof(*w));
+	const struct capture *cap = tl_source(t, 0)->cap;
+
+	*out = &w->p;
+	w->t = t;
+	w->m = tl_hostmap(t);
+	w->fmt = w->m->fmt;
+	w->only = only;
+	w->p.nvm = w->m->nvm;
+	w->p.vm = xcalloc(w->p.nvm + 1, sizeof(*w->p.vm));
+	w->modes = xcalloc(w->p.nvm + 1, sizeof(*w->modes));
+	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5, &w->cr3);
+	w->p.has_switch = event_find(w->fmt, EV_SWITCH, 3, &w->switches);
+	event_find(w->fmt, EV_EXIT, 1, &w->exit);
+	event_find(w->fmt, EV_ENTRY, 0, &w->entry);
+	event_find(w->fmt, EV_MMIO, 0, &w->mmio);
+	event_find(w->fmt, EV_FAST_MMIO, 0, &w->fast_mmio);
+	event_find(w->fmt, EV_NESTED_EXIT, 0, &w->nested);
+	event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
+	event_find(w->fmt, EV_INJECT, 0, &w->inject);
+	turn_events_init(&w->turns, w->fmt);
+	exit_names_init(&w->names, w->exit.ev, cap->vendor);
+}
+
+/* ---- rows ---- */
+
+static struct process_row *process_row_of(struct process_walk *w, size_t vm,
+					  enum process_kind kind, uint64_t id)
+{
+	uint64_t key = (uint64_t)vm << 48 | (uint64_t)kind << 44 |
+		       (kind == PROCESS_SPACE ? id >> 12 : id);
+	uint64_t at = w->p.n;
+	struct process_row *r;
+
+	if (u64map_get(&w->by_row, key, &at))
+		return &w->p.row[at];
+	if (w->p.n == ROWS_MAX || vm >= 1u << 16)
+		return &w->crowded;
+	r = xarray_grow(&w->p.row, w->p.n, &w->p.cap, sizeof(*r));
+	xu64map_put(&w->by_row, key, w->p.n++);
+	*r = (struct process_row){ .kind = kind, .vm = vm, .id = id };
+	if (kind == PROCESS_SPACE)
+		r->number = ++w->p.vm[vm].spaces;
+	return r;
+}
+
+static struct process_row *row_at(struct process_walk *w, size_t vm, const struct process_at *at)
+{
+	static const enum process_kind kinds[] = {
+		[AT_SPACE] = PROCESS_SPACE,   [AT_IDLE] = PROCESS_IDLE,
+		[AT_KERNEL] = PROCESS_KERNEL, [AT_NESTED] = PROCESS_NESTED,
+	};
+
+	return process_row_of(w, vm, kinds[at->is], at->is == AT_SPACE ? at->space : 0);
+}
+
+static void count_exit(struct process_row *r, const struct process_vcpu *v, uint64_t spent)
+{
+	size_t i = 0;
+
+	r->exits++;
+	r->faults += v->fault;
+	r->spent += exit_is_halt(v->why) ? 0 : spent - MIN(spent, v->waited);
+	r->stolen += v->stolen;
+	while (i < r->nreasons &&
+	       (r->reason[i].why.isa != v->why.isa || r->reason[i].why.reason != v->why.reason))
+		i++;
+	if (i == PROCESS_REASONS) {
+		r->other_reasons++;
+		return;
+	}
+	r->nreasons = MAX(r->nreasons, i + 1);
+	r->reason[i].why = v->why;
+	r->reason[i].n++;
+}
+
+static void vote_for(struct process_walk *w, const struct process_row *r, int32_t tid)
+{
+	struct process_vote *one;
+	uint64_t key = (uint64_t)(r - w->p.row) << 32 | (uint32_t)tid;
+
+	if (r == &w->crowded || w->by_vote.n > VOTES_MAX)
+		return;
+	one = xu64map_elem(&w->by_vote, key, &w->vote, &w->vote_cap, sizeof(*one));
+	one->row = (uint32_t)(r - w->p.row);
+	one->tid = tid;
+	one->n++;
+}
+
+/* ---- turns ---- */
+
+/* Who may have run between two exits: all get it as `most`. */
+static void spread(struct process_walk *w, size_t vm, const struct process_at *a,
+		   const struct process_at *b, uint64_t time)
+{
+	const struct process_at all[] = { *a, { AT_SPACE, a->space },
+					  *b, { AT_SPACE, b->space } };
+	uint64_t done[ARRAY_SIZE(all)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		const struct process_row *r;
+		size_t k = 0;
+
+		if (i % 2 && all[i - 1].is == AT_NESTED) /* which has no space */
+			continue;
+		r = row_at(w, vm, &all[i]);
+		while (k < n && done[k] != (uint64_t)(r - w->p.row))
+			k++;
+		if (k < n || r == &w->crowded)
+			continue;
+		done[n++] = (uint64_t)(r - w->p.row);
+		w->p.row[done[k]].most += time;
+	}
+}
+
+static void charge_turn(struct process_walk *w, const struct process_vcpu *v,
+			const struct process_at *at, uint64_t time)
+{
+	struct process_vm *vm = &w->p.vm[v->vm];
+	const struct process_at *a = &v->before;
+	struct process_at who = *at;
+	struct process_row *r;
+
+	vm->guest += time;
+	if (at->is == AT_UNKNOWN) {
+		vm->unknown += time;
+		return;
+	}
+	/* It ends idle or in a kernel thread: whoever ran before that, or woke up within. */
+	if (a->is == AT_UNKNOWN || (at->is != AT_IDLE && at->is != AT_KERNEL))
+		who = *at;
+	else if (a->space != at->space)
+		who.is = AT_SPACE;
+	else if (at->is == AT_IDLE)
+		who = *a;
+	if (a->is == AT_UNKNOWN)
+		vm->unknown += time;
+	else
+		spread(w, v->vm, a, at, time);
+	/*
+	 * With an interrupt at its begin the guest switched then, as far as can be known; else
+	 * at any time.
+	 */
+	if (a->is == AT_SPACE && !v->in_turn && (who.is != a->is || who.space != a->space)) {
+		row_at(w, v->vm, a)->cpu += time / 2;
+		time -= time / 2;
+	}
+	r = row_at(w, v->vm, &who);
+	r->cpu += time;
+	if (a->is == at->is && a->space == at->space && (at->is == AT_SPACE || at->is == AT_NESTED))
+		r->least += time;
+}
+
+static void charge_task(struct process_walk *w, struct process_vcpu *v, uint64_t to)
+{
+	struct process_row *r;
+
+	if (v->turn.state == TURN_IN_GUEST && v->has_task && v->since && to > v->since) {
+		r = process_row_of(w, v->vm, PROCESS_TASK, (uint32_t)v->task);
+		r->cpu += to - v->since;
+		r->least = r->most = r->cpu;
+	}
+	v->since = MAX(v->since, to);
+}
+
+/* All that belongs to an exit has been seen: to is the next entry. */
+static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t to)
+{
+	struct process_at at = v->now;
+	struct process_vm *vm = &w->p.vm[v->vm];
+	uint64_t spent = to > v->end ? to - v->end : 0;
+
+	if (!v->out)
+		return;
+	/* With a guest's capture only while that goes on: before and after, CR3s are of others. */
+	if (w->modes[v->vm].told_until &&
+	    (!w->modes[v->vm].told || v->end > w->modes[v->vm].told_until)) {
+		v->out = v->told = v->nested = v->fault = false;
+		v->before.is = v->now.is = AT_UNKNOWN;
+		v->waited = v->stolen = 0;
+		return;
+	}
+	if (v->nested)
+		at = (struct process_at){ AT_NESTED, 0 };
+	if (v->entry && v->end > v->entry)
+		charge_turn(w, v, &at, v->end - v->entry);
+	if (v->told) {
+		vm->exits++;
+		vm->blind += at.is == AT_UNKNOWN;
+		if (at.is != AT_UNKNOWN) {
+			struct process_row *r = row_at(w, v->vm, &at);
+
+			count_exit(r, v, spent);
+			if (v->exit_has_task)
+				vote_for(w, r, v->exit_task);
+		}
+		if (v->exit_has_task)
+			count_exit(process_row_of(w, v->vm, PROCESS_TASK, (uint32_t)v->exit_task),
+				   v, spent);
+		if (!exit_is_halt(v->why))
+			v->stolen = 0;
+	}
+	v->before = at;
+	v->now.is = AT_UNKNOWN;
+	v->out = v->told = v->nested = v->fault = false;
+	v->waited = 0;
+}
+
+static void on_entry(struct process_walk *w, struct process_vcpu *v, uint64_t t, bool again)
+{
+	/* It may have run on a CPU whose events were lost meanwhile. */
+	if (v->blind || (v->out && v->end <= w->lost_until && w->lost_until))
+		w->p.vm[v->vm].unknown += t - MIN(t, v->blind ? v->last : v->end);
+	v->blind = false;
+	exit_done(w, v, t);
+	if (!again) {
+		v->entry = v->since = t;
+		v->in_turn = v->injected;
+	}
+	v->injected = false;
+}
+
+static void on_end(struct process_walk *w, struct process_vcpu *v, uint64_t t, bool missed)
+{
+	w->p.vm[v->vm].missed += missed;
+	if (missed)
+		v->entry = 0;
+	v->end = t;
+	v->out = true;
+	v->exit_has_task = v->has_task;
+	v->exit_task = v->task;
+}
+
+static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct rec *rec)
+{
+	struct process_vm *vm = &w->p.vm[v->vm];
+	uint64_t modes = event_u64(&w->cr3, 4, rec), known;
+	const struct process_stack *s;
+
+	v->now = (struct process_at){ AT_UNKNOWN, 0 };
+	vm->sealed += (modes & MODE_SEALED) != 0;
+	vm->shadowed += !(modes & (MODE_NPT | MODE_SEALED));
+	if (!(modes & MODE_NPT) || modes & MODE_SEALED)
+		return;
+	v->now.is = AT_SPACE;
+	v->now.space = event_u64(&w->cr3, 0, rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
+	if (event_u64(&w->cr3, 1, rec) ||
+	    !u64map_get(&w->by_stack, stack_key(v->vm, event_u64(&w->cr3, 2, rec)), &known))
+		return;
+	s = &w->stack[known];
+	/* On an interrupt's stack it is who was interrupted. */
+	if (is_idle(s))
+		v->now.is = AT_IDLE;
+	else if (!s->irq && is_shared(s))
+		v->now.is = AT_KERNEL;
+	else if (s->irq && v->before.space == v->now.space && v->before.is != AT_UNKNOWN)
+		v->now.is = v->before.is;
+}
+
+/* ---- items ---- */
+
+static struct process_vcpu *process_vcpu_of(struct process_walk *w, int64_t vm, int64_t vcpu)
+{
+	struct process_vcpu *v;
+	size_t of;
+
+	if (vm < 0 || (size_t)vm >= w->p.nvm || vcpu < 0)
+		return NULL;
+	of = w->m->vm[vm].of;
+	if (w->only >= 0 && of != w->m->vm[w->only].of)
+		return NULL;
+	v = xu64map_elem(&w->by_vcpu, (uint64_t)of << 32 | (uint32_t)vcpu, &w->vcpu, &w->vcpu_cap,
+			 sizeof(*v));
+	v->vm = of;
+	return v;
+}
+
+static struct process_vcpu *vcpu_of_tid(struct process_walk *w, uint64_t tid)
+{
+	const struct hostmap_thread *th = tid ? hostmap_thread(w->m, (int32_t)tid) : NULL;
+
+	return th && th->vm < w->p.nvm && !th->floats
+		       ? process_vcpu_of(w, (int64_t)th->vm, th->vcpu)
+		       : NULL;
+}
+
+static void lost(struct process_walk *w, const struct tl_item *i)
+{
+	for (size_t k = 0; k < w->by_vcpu.n; k++) {
+		struct process_vcpu *v = &w->vcpu[k];
+
+		if (i->guest) {
+			v->has_task &= w->m->vm[i->src->vm].of != v->vm;
+			continue;
+		}
+		exit_done(w, v, v->last);
+		v->turn = (struct vcpu_turn){ 0 };
+		v->before.is = v->now.is = AT_UNKNOWN;
+		v->entry = v->off = v->stolen = v->waited = 0;
+		v->out = v->told = v->nested = v->asleep = false;
+		v->blind = v->last != 0;
+	}
+	if (!i->guest)
+		w->lost_until = MAX(w->lost_until, i->host + i->width);
+}
+
+static void feed_task(struct process_walk *w, const struct tl_item *i)
+{
+	struct process_vcpu *v;
+
+	if (w->task_fmt != i->src->fmt) {
+		w->task_fmt = i->src->fmt;
+		event_find(i->src->fmt, EV_SWITCH, 3, &w->task_switch);
+	}
+	if (!i->ev || i->ev != w->task_switch.ev || i->unplaced)
+		return;
+	v = process_vcpu_of(w, i->vm >= 0 ? i->vm : (int64_t)i->src->vm, i->vcpu);
+	if (!v)
+		return;
+	w->modes[v->vm].told = true;
+	charge_task(w, v, i->host);
+	v->task = (int32_t)event_u64(&w->task_switch, 2, i->rec);
+	v->has_task = true;
+}
+
+static void feed_sched(struct process_walk *w, const struct tl_item *i)
+{
+	struct process_vcpu *prev, *next;
+
+	if (i->ev == w->wakeup.ev) {
+		next = vcpu_of_tid(w, event_u64(&w->wakeup, 0, i->rec));
+		if (next && next->asleep && !next->off)
+			next->off = i->host;
+		return;
+	}
+	prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
+	if (prev) {
+		prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));
+		prev->off = prev->asleep ? 0 : i->host;
+	}
+	next = vcpu_of_tid(w, event_u64(&w->switches, 2, i->rec));
+	if (next && next->off && i->host > next->off) {
+		next->waited += i->host - next->off;
+		next->stolen += i->host - next->off;
+	}
+	if (next) {
+		next->off = 0;
+		next->asleep = false;
+	}
+}
+
+static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const struct tl_item *i)
+{
+	enum turn_event e = turn_event_of(&w->turns, i->ev);
+	enum turn_step step;
+
+	if (v->has_task && i->host > w->modes[v->vm].told_until) {
+		charge_task(w, v, w->modes[v->vm].told_until);
+		v->has_task = false;
+	}
+	if (i->ev == w->cr3.ev && w->cr3.ev) {
+		e = TURN_LEFT;
+		on_cr3(w, v, i->rec);
+	}
+	if (e == TURN_LEFT || e == TURN_EXIT)
+		charge_task(w, v, i->host);
+	step = vcpu_turn_step(&v->turn, e);
+	if (step == TURN_BEGAN || step == TURN_AGAIN)
+		on_entry(w, v, i->host, step == TURN_AGAIN);
+	else if (step == TURN_ENDED || step == TURN_MISSED)
+		on_end(w, v, i->host, step == TURN_MISSED);
+	if (e == TURN_EXIT) {
+		v->why = exit_why(&w->names, event_u64(&w->exit, 0, i->rec),
+				  event_u64(&w->exit, 1, i->rec));
+		v->fault = exit_kind(v->why) == EXIT_KIND_FAULT;
+		v->told = true;
+	}
+	v->injected |= w->inject.ev && i->ev == w->inject.ev;
+	v->nested |= w->nested.ev && i->ev == w->nested.ev;
+	if ((w->mmio.ev && i->ev == w->mmio.ev) || (w->fast_mmio.ev && i->ev == w->fast_mmio.ev))
+		v->fault = false;
+	v->last = i->host;
+}
+
+void processes_feed(struct processes *p, const struct tl_item *i)
+{
+	struct process_walk *w = (struct process_walk *)p;
+	struct process_vcpu *v;
+
+	if (i->src->qemu || i->src->link)
+		return;
+	if (!w->learned) {
+		v = i->kind == TL_EVENT && w->cr3.ev && i->ev == w->cr3.ev && !i->guest
+			    ? process_vcpu_of(w, i->vm, i->vcpu)
+			    : NULL;
+		if (v)
+			learn(w, v, i->rec);
+		return;
+	}
+	if (i->kind != TL_EVENT) {
+		lost(w, i);
+		return;
+	}
+	if (i->guest) {
+		feed_task(w, i);
+		return;
+	}
+	if (!i->ev || i->marker)
+		return;
+	v = process_vcpu_of(w, i->vm, i->vcpu);
+	if (v)
+		feed_vcpu(w, v, i);
+	if (i->ev == w->switches.ev || i->ev == w->wakeup.ev)
+		feed_sched(w, i);
+}
+
+/* ---- the end ---- */
+
+static const char *comm_of(const struct process_walk *w, size_t vm, int32_t tid)
+{
+	for (size_t i = 1; i < tl_sources(w->t); i++) {
+		const struct tl_source *s = tl_source(w->t, i);
+
+		if (s->guest && s->vm < w->p.nvm && w->m->vm[s->vm].of == vm)
+			return tid ? tl_comm(s, tid) : "idle";
+	}
+	return NULL;
+}
+
+COMPARE(by_row_and_comm, struct process_vote, ORDER(x->row, y->row) ?: strcmp(x->comm, y->comm));
+COMPARE(by_vm_and_cpu, struct process_row,
+	ORDER(x->vm, y->vm) ?: ORDER(y->cpu, x->cpu) ?: ORDER(y->exits, x->exits) ?:
+	ORDER(x->kind, y->kind) ?: ORDER(x->id, y->id));
+
+static uint64_t comm_key(const char *comm)
+{
+	uint64_t key[2] = { 0 };
+
+	memcpy(key, comm, MIN(strlen(comm), sizeof(key)));
+	return key[0] ^ (key[1] << 31 | key[1] >> 33);
+}
+
+static void name_rows(struct process_walk *w)
+{
+	_cleanup_(u64map_free) struct u64map named = { 0 };
+	size_t n = w->by_vote.n;
+
+	for (size_t i = 0; i < n; i++)
+		w->vote[i].comm = comm_of(w, w->p.row[w->vote[i].row].vm, w->vote[i].tid) ?: "";
+	if (n)
+		qsort(w->vote, n, sizeof(*w->vote), by_row_and_comm);
+	for (size_t i = 0, k; i < n; i = k) {
+		struct process_row *r = &w->p.row[w->vote[i].row];
+		uint64_t sum = 0;
+
+		for (k = i; k < n && w->vote[k].row == w->vote[i].row &&
+			    !strcmp(w->vote[k].comm, w->vote[i].comm); k++)
+			sum += w->vote[k].n;
+		r->judged += sum;
+		if (r->kind == PROCESS_IDLE ? !strcmp(w->vote[i].comm, "idle")
+					    : r->kind == PROCESS_SPACE && sum > r->agree) {
+			r->agree = sum;
+			r->name = r->kind == PROCESS_SPACE ? w->vote[i].comm : NULL;
+		}
+	}
+	for (size_t i = 0; i < w->p.n; i++)
+		if (w->p.row[i].name)
+			xu64map_put(&named, comm_key(w->p.row[i].name), 1);
+	/* A kernel thread is a task whose name no address space has. */
+	for (size_t i = 0; i < n; i++)
+		if (w->p.row[w->vote[i].row].kind == PROCESS_KERNEL && w->vote[i].tid &&
+		    !u64map_get(&named, comm_key(w->vote[i].comm), NULL))
+			w->p.row[w->vote[i].row].agree += w->vote[i].n;
+	for (size_t i = 0; i < w->p.n; i++) {
+		struct process_row *r = &w->p.row[i];
+
+		if (r->kind == PROCESS_TASK)
+			r->name = comm_of(w, r->vm, (int32_t)r->id);
+		w->p.vm[r->vm].judged += r->judged;
+		w->p.vm[r->vm].agree += r->agree;
+	}
+}
+
+void processes_finish(struct processes *p)
+{
+	struct process_walk *w = (struct process_walk *)p;
+
+	for (size_t i = 0; i < w->by_vcpu.n; i++) {
+		exit_done(w, &w->vcpu[i], w->vcpu[i].end);
+		p->vm[w->vcpu[i].vm].crowded = w->crowded.exits;
+	}
+	name_rows(w);
+	if (p->n)
+		qsort(p->row, p->n, sizeof(*p->row), by_vm_and_cpu);
+}
+
+void processes_free(struct processes *p)
+{
+	struct process_walk *w = (struct process_walk *)p;
+
+	if (!w)
+		return;
+	u64map_free(&w->by_row);
+	u64map_free(&w->by_vcpu);
+	u64map_free(&w->by_vote);
+	u64map_free(&w->by_stack);
+	free(w->stack);
+	free(w->vcpu);
+	free(w->vote);
+	free(w->modes);
+	free(p->vm);
+	free(p->row);
+	free(w);
+}

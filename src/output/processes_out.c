@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* processes_out.c: `kvmft report --by process` as text, JSON or CSV. */
+#include "kvmft/results.h"
+#include "kvmft/table.h"
+
+#include <inttypes.h>
+
+struct process_doc {
+	const struct process_view *v;
+	const struct process_row **row; /* those shown */
+	size_t n, vm;			/* vm: of text's table */
+};
+
+static bool process_shown(const struct process_view *v, const struct process_row *r)
+{
+	return (r->kind == PROCESS_TASK) == v->tasks && (r->cpu || r->exits || r->most);
+}
+
+static uint64_t process_most(const struct process_view *v, const struct process_row *r)
+{
+	const struct process_vm *vm = &v->p->vm[r->vm];
+
+	return r->kind == PROCESS_TASK ? r->most : r->most + vm->unknown;
+}
+
+static void process_label(const struct process_row *r, char *buf, size_t size)
+{
+	switch (r->kind) {
+	case PROCESS_SPACE: snprintf(buf, size, "as-%" PRIu32, r->number); break;
+	case PROCESS_IDLE: snprintf(buf, size, "(idle)"); break;
+	case PROCESS_KERNEL: snprintf(buf, size, "(kernel)"); break;
+	case PROCESS_NESTED: snprintf(buf, size, "(its guests)"); break;
+	case PROCESS_TASK: snprintf(buf, size, "%" PRIu64, r->id);
+	}
+}
+
+static const struct process_reason *top_reason(const struct process_row *r)
+{
+	const struct process_reason *top = NULL;
+
+	for (size_t i = 0; i < r->nreasons; i++)
+		if (!top || r->reason[i].n > top->n)
+			top = &r->reason[i];
+	return top;
+}
+
+static const char *process_reason_text(const struct process_view *v, const struct process_reason *r,
+			       char buf[EXIT_NAME_MAX])
+{
+	return r ? exit_reason_text(v->names, r->why.isa, r->why.reason, buf, EXIT_NAME_MAX) : NULL;
+}
+
+static void reasons_json(const struct process_view *v, const struct process_row *r, struct json *j)
+{
+	char name[EXIT_NAME_MAX];
+
+	json_put_array(j, "reasons");
+	for (size_t i = 0; i < r->nreasons; i++) {
+		json_object_begin(j);
+		json_put_str(j, "reason", process_reason_text(v, &r->reason[i], name));
+		json_put_u64(j, "exits", r->reason[i].n);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_put_u64(j, "other_reasons", r->other_reasons);
+}
+
+/* Microseconds and three decimals where a time can be told, else cycles. */
+static void time_cell(struct row *o, const struct process_view *v, unsigned int in,
+		      const char *name, const char *head, bool known, uint64_t cycles)
+{
+	uint64_t t = v->khz ? tsc_cycles_to_ns(cycles, v->khz) : cycles;
+
+	if (o->form != ROW_TEXT)
+		row_time(o, name, known, t);
+	else if (!known)
+		cell_text(o, IN_TEXT | in, head, "-");
+	else if (!v->khz)
+		cell_text(o, IN_TEXT | in, head, "%" PRIu64, t);
+	else
+		cell_text(o, IN_TEXT | in, head, "%" PRIu64 ".%03" PRIu64, t / 1000000,
+			  t / 1000 % 1000);
+}
+
+static void process_cells(struct row *o, const void *ctx, size_t i)
+{
+	static const struct process_row none;
+	const struct process_doc *d = ctx;
+	const struct process_view *v = d->v;
+	const struct process_row *r = o->head ? &none : d->row[i];
+	const struct process_reason *top = top_reason(r);
+	char label[32], name[EXIT_NAME_MAX], cr3[24];
+	bool space = r->kind == PROCESS_SPACE;
+
+	process_label(r, label, sizeof(label));
+	snprintf(cr3, sizeof(cr3), "%#" PRIx64, r->id);
+	row_str(o, "vm", o->head ? NULL : v->m->vm[r->vm].label);
+	if (v->tasks) {
+		cell_str(o, IN_ALL, "tid", "TID", label);
+	} else {
+		cell_str(o, IN_ALL | COL_LEFT, "process", "Process", label);
+		row_str(o, "cr3", space ? cr3 : NULL);
+	}
+	cell_str(o, IN_ALL | COL_LEFT | (v->named ? 0 : COL_HIDE), "name", "Name", r->name);
+	time_cell(o, v, 0, "cpu", v->khz ? "CPU ms" : "CPU cycles", true, r->cpu);
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "at least", true, r->least);
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "at most", true,
+		  o->head ? 0 : process_most(v, r));
+	cell_u64(o, IN_ALL, "exits", "Exits", true, r->exits);
+	cell_str(o, IN_ALL | COL_LEFT, "top_exit", "Most are", process_reason_text(v, top, name));
+	row_u64(o, "top_exits", top, top ? top->n : 0);
+	cell_u64(o, IN_ALL | COL_DROP2, "faults", "Faults", true, r->faults);
+	time_cell(o, v, COL_DROP1, "in_exits", "in exits", true, r->spent);
+	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_switch, r->stolen);
+	if (!v->tasks) {
+		row_u64(o, "judged", v->named, r->judged);
+		row_u64(o, "agree", v->named, r->agree);
+	}
+	if (o->form == ROW_JSON)
+		reasons_json(v, r, o->j);
+}
+
+static void process_json_head(struct json *j, const void *ctx)
+{
+	const struct process_view *v = ((const struct process_doc *)ctx)->v;
+
+	json_put_str(j, "capture", v->cap->path);
+	json_put_str(j, "by", "process");
+	json_put_str(j, "from", v->tasks ? "sched_switch" : "cr3");
+	json_put_array(j, "vms");
+	for (size_t i = 0; i < v->p->nvm; i++) {
+		const struct process_vm *vm = &v->p->vm[i];
+		struct row r;
+
+		if (!vm->guest && !vm->exits)
+			continue;
+		row_json(&r, j, !v->khz);
+		row_str(&r, "vm", v->m->vm[i].label);
+		time_cell(&r, v, 0, "guest", NULL, true, vm->guest);
+		time_cell(&r, v, 0, "unknown", NULL, !v->tasks, vm->unknown);
+		row_u64(&r, "exits", true, vm->exits);
+		row_u64(&r, "without_cr3", !v->tasks, vm->blind);
+		row_u64(&r, "encrypted", !v->tasks, vm->sealed);
+		row_u64(&r, "shadow_paging", !v->tasks, vm->shadowed);
+		row_u64(&r, "without_entry", true, vm->missed);
+		row_u64(&r, "without_row", true, vm->crowded);
+		row_bool(&r, "two_tables", !v->tasks, vm->tables);
+		row_u64(&r, "judged", v->named && !v->tasks, vm->judged);
+		row_u64(&r, "agree", v->named && !v->tasks, vm->agree);
+		row_end(&r);
+	}
+	json_array_end(j);
+}
+
+static void add_ms(struct sbuf *b, const struct process_view *v, uint64_t cycles)
+{
+	char text[32];
+
+	if (v->khz)
+		sbuf_add(b, str_ns(text, sizeof(text), tsc_cycles_to_ns(cycles, v->khz)));
+	else
+		sbuf_addf(b, "%" PRIu64 " cycles", cycles);
+}
+
+/* What a table of address spaces does not show, and how sure names are. */
+static void process_remarks(const struct process_view *v, size_t i, struct sbuf *b)
+{
+	const struct process_vm *vm = &v->p->vm[i];
+
+	if (vm->sealed)
+		sbuf_addf(b, "# not recorded: %" PRIu64 " exits with encrypted registers (SEV-ES, SEV-SNP): "
+			  "the host cannot know\n", vm->sealed);
+	if (vm->shadowed)
+		sbuf_addf(b, "# not recorded: %" PRIu64 " exits without nested paging, whose CR3 is "
+			  "KVM's\n", vm->shadowed);
+	if (vm->unknown) {
+		sbuf_add(b, "# not recorded: ");
+		add_ms(b, v, vm->unknown);
+		sbuf_add(b, " may be of any of them, and is part of each \"at most\"\n");
+	}
+	if (vm->missed)
+		sbuf_addf(b, "# %" PRIu64 " exits without kvm_entry before: they count, but have no "
+			  "time\n", vm->missed);
+	if (vm->crowded)
+		sbuf_addf(b, "# more address spaces than are kept in memory: %" PRIu64 " exits are in "
+			  "no row\n", vm->crowded);
+	if (v->named && vm->judged)
+		sbuf_addf(b, "# names are by sched_switch in the guest: it says the same of %" PRIu64
+			  " of %" PRIu64 " exits\n", vm->agree, vm->judged);
+}
+
+static int process_text(struct process_doc *d, struct sbuf *b)
+{
+	const struct process_view *v = d->v;
+	const struct process_row **all = d->row;
+	size_t n = d->n;
+	int ret = 0;
+
+	for (size_t i = 0; i < v->p->nvm && !ret; i++) {
+		struct table t = { .cells = process_cells, .ctx = d, .width = v->width };
+		size_t most;
+
+		for (d->n = 0; n && all[0]->vm == i; all++, n--, d->n++)
+			d->row = d->n ? d->row : all;
+		if (!d->n)
+			continue;
+		most = v->top ? MIN(v->top, d->n) : d->n;
+		t.n = most;
+		sbuf_addf(b, "%s%s: ", b->len ? "\n" : "", v->m->vm[i].label);
+		add_ms(b, v, v->p->vm[i].guest);
+		sbuf_addf(b, " in the guest, by %s\n\n",
+			  v->tasks ? "its own sched_switch" : "the address spaces at its exits");
+		ret = table_text(&t, b);
+		if (most < d->n)
+			sbuf_addf(b, "# %zu more rows are not shown\n", d->n - most);
+		if (!v->tasks)
+			process_remarks(v, i, b);
+	}
+	return ret;
+}
+
+int processes_print(const struct process_view *v, const char *format, struct sbuf *b)
+{
+	_cleanup_free_ const struct process_row **row = xcalloc(v->p->n + 1, sizeof(*row));
+	struct process_doc d = { .v = v, .row = row };
+	struct table t = { .cells = process_cells, .ctx = &d, .cycles = !v->khz };
+
+	for (size_t i = 0; i < v->p->n; i++)
+		if (process_shown(v, &v->p->row[i]))
+			row[d.n++] = &v->p->row[i];
+	if (!strcmp(format, "text"))
+		return process_text(&d, b);
+	t.n = v->top ? MIN(v->top, d.n) : d.n;
+	return table_doc(&t, !strcmp(format, "csv"), "rows", process_json_head, b);
+}

@@ -1,0 +1,253 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
+#
+# kvmft report --by process on recordings that are built, at 1 GHz, so that a cycle is a ns: who ran, for how long, and
+# within which bounds; and what is not known when evidence is taken away. tests/vm/processes.t has real guests.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+A=0x10000000 B=0x20004000 idle=0xffffc90000004000 stack=0xffffc90000010000
+
+# host [VENDOR [OLD]]: from lines "ENTRY EXIT CR3 CPL RSP CODE [MODES]" and lines of mkcap's on stdin, the capture of a host.
+# OLD: as up to Linux 6.1, where kvm_exit comes after the probe.
+host()
+{
+	rm -rf "$tmp/host"
+	{
+		echo "meta vm id=100-12 pid=100 fd=12 name=vm1"
+		echo "meta vcpu vm=100-12 id=0 tid=101 offset=0 tsc=1"
+		echo "meta machine arch=x86_64 vendor=${1:-AuthenticAMD}"
+		echo "meta task tid=100 tgid=100 comm=qemu"
+		echo "meta task tid=101 tgid=100 comm=vcpu0"
+		echo event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes
+		echo "recorded kvm_mmio ${recorded-kvmft:guest_cr3} sched:sched_switch sched:sched_wakeup kvm_nested_vmexit"
+		awk -v old="${2:-}" '
+		NF > 5 && $3 ~ /^0x/ {
+			exited = "101 kvm_exit exit_reason=" $6 " isa=2 guest_rip=0x401000"
+			cr3 = "101 kvmft:guest_cr3 cr3=" $3 " rip=0x401000 rsp=" $5 " cpl=" $4 " code=" $6 " modes=" ($7 ? $7 : 1)
+			print 0, $1, "101 kvm_entry vcpu_id=0"
+			print 0, $2, old ? cr3 : exited
+			if ($7 != "none")
+				print 0, $2 + (old ? 0 : 10), old ? exited : cr3
+			next
+		}
+		{ print }' | sort -s -n -k 1,1 -k 2,2
+	} >"$tmp/host.text"
+	"$mkcap" --capture "$tmp/host" "$tmp/host.text" || echo "# the host is not built"
+}
+
+usual()
+{
+	cat <<-EOF
+		1000 2000 $A 3 0x7fff0000 0x60
+		2100 4100 $A 3 0x7fff0000 0x60
+		0 4120 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55
+		0 4180 55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+		4200 5200 $B 3 0x7fff0000 0x60
+		5300 6300 $B 0 $stack 0x400
+		6400 6900 $B 0 $idle 0x78
+		9000 9300 $B 0 $idle 0x78
+		20000 21000 $A 3 0x7fff0000 0x60
+	EOF
+}
+
+guest()
+{
+	cat >"$tmp/guest.text" <<-EOF
+		meta side name=guest
+		meta cpu n=0 apicid=0
+		meta task tid=77 tgid=77 comm=alpha
+		meta task tid=78 tgid=78 comm=beta
+		0 1100 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+		0 4300 77 sched:sched_switch prev_pid=77 prev_state=0x100 next_pid=78
+		0 6600 78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=0
+		0 20100 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+	EOF
+	rm -rf "$tmp/guest"
+	"$mkcap" --capture "$tmp/guest" "$tmp/guest.text" || echo "# the guest is not built"
+}
+
+report() { run "$kvmft" report --by process "$@"; }
+
+# row NAME COLUMN...: of the CSV.
+row()
+{
+	name=$1
+	shift
+	awk -F, -v name="$name" -v want="$*" '
+	NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; n = split(want, w, " "); next }
+	$2 == name || $3 == name || (NF > 3 && $4 == name && !done) {
+		for (i = 1; i <= n; i++) printf("%s%s", (i > 1 ? " " : ""), $at[w[i]])
+		done = 1
+		print ""
+		exit
+	}' "$out"
+}
+
+for old in "" old; do
+	usual | host AuthenticAMD $old
+	report --format csv "$tmp/host"
+	status_is 0 "two processes and idle time${old:+, as of Linux 6.1}"
+	is "$(row as-1 cr3 cpu_us at_least_us at_most_us exits top_exit)" \
+		"$A 4.500 2.000 5.000 3 interrupt" "... the first one"
+	is "$(row as-2 cr3 cpu_us at_least_us at_most_us exits faults)" "$B 2.000 1.000 4.800 2 1" \
+		"... the second one, which ran until it was idle"
+	is "$(row '(idle)' cpu_us at_least_us at_most_us exits top_exit)" "0.300 0.000 2.800 2 hlt" "... and idle"
+	is "$(row as-1 in_exits_us stolen_us)" "0.140 0.060" "... time in exits and stolen, apart"
+	is "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "cpu_us") c = i } NR > 1 { n += $c } END { print n * 1000 }' "$out")" \
+		6800 "... add up to what the guest ran"
+done
+report "$tmp/host"
+status_is 0 "as text"
+out_has '^vm1: 6.8 us in the guest, by the address spaces at its exits$' "... how long, by what"
+out_has '^# not recorded: 1 us may be of any of them' "... and what is not known"
+report --format json "$tmp/host"
+out_has '"from":"cr3"' "as JSON: by what"
+out_has "\"cr3\":\"$A\",\"name\":null,\"cpu_ns\":4500,\"at_least_ns\":2000,\"at_most_ns\":5000" "... and rows"
+out_has '"reasons":\[{"reason":"interrupt","exits":3}\]' "... with all reasons"
+report --top 1 "$tmp/host"
+out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
+
+guest
+report --format csv --names "$tmp/guest=vm1" "$tmp/host"
+status_is 0 "--names: with a guest's capture for names"
+is "$(row as-1 name judged agree)" "alpha 2 2" "... the first one"
+is "$(row as-2 name judged agree)" "beta 2 2" "... the second one"
+is "$(row '(idle)' name judged agree)" " 2 2" "... idle has none"
+report --names "$tmp/guest=vm1" "$tmp/host"
+out_has '^# names are by sched_switch in the guest: it says the same of 6 of 6 exits$' "... and how often both say the same"
+
+report --format csv "$tmp/host" "$tmp/guest=vm1"
+status_is 0 "a guest's capture in the place of INPUT is the truth"
+is "$(row alpha tid cpu_us exits)" "77 3.000 2" "... the first one, until its capture ends"
+is "$(row beta tid cpu_us exits)" "78 2.100 2" "... the second one"
+is "$(row idle tid cpu_us exits)" "0 0.700 2" "... idle"
+grep -v sched_switch "$tmp/guest.text" >"$tmp/less.text"
+echo "0 1100 77 irq:irq_handler_entry irq=30" >>"$tmp/less.text"
+"$mkcap" --capture "$tmp/less" "$tmp/less.text"
+report "$tmp/host" "$tmp/less=vm1"
+status_is 4 "a guest without sched_switch"
+err_has 'not recorded: sched_switch, which says what ran: `kvmft record` in the guest' "... says what is missing"
+
+# Page tables of the user and of the kernel (KPTI), PCIDs; and processes whose tables are next to each other.
+host <<EOF
+1000 2000 0x10001005 3 0x7fff0000 0x60
+2100 3100 0x10000005 0 $stack 0x400
+3200 4200 0x10001805 3 0x7fff0000 0x60
+5000 6000 0x20001006 3 0x7fff0000 0x60
+EOF
+report --format csv "$tmp/host"
+is "$(row as-1 cr3 cpu_us at_least_us exits)" "$A 3.500 2.000 3" "two page tables of one process are one row"
+report --format json "$tmp/host"
+out_has '"two_tables":true' "... and JSON says so"
+host <<EOF
+1000 2000 0x10000000 3 0x7fff0000 0x60
+2100 3100 0x10001000 3 0x7fff0000 0x60
+EOF
+report --format csv "$tmp/host"
+is "$(row as-2 cr3 cpu_us)" "0x10001000 0.500" "tables of two processes, side by side, are two rows"
+
+# With an interrupt at the begin of the turn in which it switched, the guest is taken to have done so then.
+{ usual; echo "0 4150 101 kvm_inj_virq vector=236 soft=0 reinjected=0"; } | host
+report --format csv "$tmp/host"
+is "$(row as-1 cpu_us at_most_us) $(row as-2 cpu_us at_most_us)" "4.000 5.000 2.500 4.800" "an interrupt dates a switch"
+
+# An interrupt's stack belongs to whoever was interrupted: to the idle task, after a halt.
+irq=0xffffc90000100000
+host <<EOF
+1000 2000 $A 0 $irq 0x60
+2100 3100 $B 0 $irq 0x60
+3200 3700 $B 0 $idle 0x78
+9000 9200 $B 0 $irq 0x60
+9300 9400 $B 0 $idle 0x78
+20000 21000 $A 0 $irq 0x60
+21100 22100 $B 0 $irq 0x60
+EOF
+report --format csv "$tmp/host"
+is "$(row '(idle)' cpu_us exits)" "0.300 3" "an interrupt of the idle task is no process's"
+
+# ---- evidence taken away ----
+
+usual | grep -v '^0 ' >"$tmp/turns"
+recorded='' host <"$tmp/turns" >/dev/null
+sed -i '/guest_cr3/d' "$tmp/host.text"
+rm -rf "$tmp/host"
+"$mkcap" --capture "$tmp/host" "$tmp/host.text"
+report "$tmp/host"
+status_is 4 "without the probe's events"
+err_has 'not recorded: which process a guest ran: `kvmft record --guest-processes` on the host .AMD., or `kvmft record`' \
+	"... says what would have told"
+sed -i 's/AuthenticAMD/GenuineIntel/' "$tmp/host.text"
+rm -rf "$tmp/host"
+"$mkcap" --capture "$tmp/host" "$tmp/host.text"
+report "$tmp/host"
+status_is 4 "of an Intel host"
+err_has 'only hosts with AMD.s CPUs can tell; `kvmft record` in the guest as well' "... says that it cannot tell"
+
+sed 's/$/ 7/' "$tmp/turns" | host
+report "$tmp/host"
+status_is 4 "encrypted registers"
+err_has 'not recorded: .*: its registers are encrypted' "... are said"
+sed 's/$/ 8/' "$tmp/turns" | host
+report "$tmp/host"
+status_is 4 "shadow paging"
+err_has 'not recorded: .*: without nested paging .kvm_amd.npt=0. CR3 is KVM.s' "... is said"
+sed '1s/$/ 7/' "$tmp/turns" | host
+report "$tmp/host"
+status_is 0 "one exit with encrypted registers"
+out_has '^# not recorded: 1 exits with encrypted registers' "... is counted"
+
+# The second exit has no event of the probe: 2 us of its turn, and 1 us of the next, may be anybody's.
+sed '2s/$/ none/' "$tmp/turns" | host
+report --format csv "$tmp/host"
+is "$(row as-1 cpu_us at_least_us at_most_us exits)" "2.000 0.000 5.000 2" "an exit without CR3 is in no row, but in bounds"
+is "$(row as-2 cpu_us at_least_us at_most_us)" "2.500 1.000 6.800" "... of all"
+report --format json "$tmp/host"
+out_has '"unknown_ns":4000,"exits":7,"without_cr3":1' "... and counted"
+
+host <"$tmp/turns"
+awk '/ 4200 101 kvm_entry/ { print "0 gap 5" } { print }' "$tmp/host.text" >"$tmp/gap.text"
+rm -rf "$tmp/gap"
+"$mkcap" --capture "$tmp/gap" "$tmp/gap.text"
+report --format csv "$tmp/gap"
+status_is 3 "with lost events"
+is "$(row as-2 cpu_us at_least_us)" "2.500 1.000" "... what came after them is counted"
+is "$(row as-1 cpu_us at_least_us)" "4.000 2.000" "... and before"
+is "$(row as-2 at_most_us)" 4.890 "... but who ran at the gap, and in the first turn after it, is not certain"
+awk '!/ 4200 101 kvm_entry/' "$tmp/host.text" >"$tmp/gap.text"
+rm -rf "$tmp/gap"
+"$mkcap" --capture "$tmp/gap" "$tmp/gap.text"
+report --format json "$tmp/gap"
+out_has '"without_entry":1' "an exit without entry is counted"
+report --format csv "$tmp/gap"
+is "$(row as-2 cpu_us exits)" "1.500 2" "... but has no time"
+
+# ---- the recorder, on a machine that has no such guests ----
+
+if [ ! -w /sys/kernel/tracing/kprobe_events ]; then
+	skip "record --guest-processes" "kprobe_events cannot be written"
+elif [ -e /sys/kernel/btf/kvm_amd ]; then
+	skip "record --guest-processes" "kvm_amd is loaded: tests/vm/processes.t has that"
+else
+	before=$(cat /sys/kernel/tracing/kprobe_events)
+	run "$kvmft" record --as host --guest-processes -o "$tmp/none" -- true
+	status_is 4 "record --guest-processes without kvm_amd"
+	err_has "guest-processes: (only on AMD|.*is kvm_amd loaded)" "... says what it lacks"
+	is "$(cat /sys/kernel/tracing/kprobe_events)" "$before" "... and leaves no probe"
+	ok "... and no capture" test ! -e "$tmp/none"
+fi
+
+# ---- options ----
+
+for o in "--key time" "--vcpu 0" "--split" "--from 1" "--event ioport" "--per vm"; do
+	# shellcheck disable=SC2086 # an option and its value
+	report $o "$tmp/host"
+	status_is 2 "--by process and $o exclude each other"
+done
+run "$kvmft" report --names "$tmp/guest=vm1" "$tmp/host"
+status_is 2 "--names goes with --by process"
+report --names "$tmp/guest=vm1" "$tmp/host" "$tmp/guest"
+status_is 2 "--names excludes a guest as INPUT"
+finish
