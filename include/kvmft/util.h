@@ -497,13 +497,13 @@ static inline void xdone(int ret)
 #define xu64map_put(...)     xdone(u64map_put(__VA_ARGS__))
 #define xarray_add(...)	     xdone(array_add(__VA_ARGS__))
 
-/* ---- log-linear histogram of u64 values (ns); 256 bytes for each power of two, 16 KiB at most ---- */
+/* ---- log-linear histogram of u64 values (ns); 256 bytes a power of two, at most 16 KiB ---- */
 
 #define LOGHIST_BITS	5
 #define LOGHIST_STEPS	(1u << LOGHIST_BITS)
 #define LOGHIST_BUCKETS ((64 - LOGHIST_BITS + 1) * LOGHIST_STEPS)
 
-/* All zero is an empty one. n, sum, min and max are exact; min and max are 0 while n is 0. Free it. */
+/* All zero is an empty one. n, sum, min, max are exact; min and max are 0 while n is 0. Free it. */
 struct loghist {
 	uint64_t n, min, max;
 	unsigned __int128 sum;

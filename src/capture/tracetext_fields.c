@@ -16,8 +16,8 @@
  * name and one of " =:"; an empty label is the beginning, @2 the second word. Types:
  *   u s      a number, without or with a sign
  *   x        in hex
- *   c w r    the name of a task, which may look like what is behind it, up to the name of the next field; a word;
- *            the rest
+ *   c w r    the name of a task, which may look like what is behind it, up to the next field; a
+ *            word; the rest
  *   {a:1}    one of these words, or a number
  *   p        1 if the label is there, else 0
  *   E I      an exit's reason, and its isa
@@ -372,7 +372,10 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 
 /* ---- all of an event ---- */
 
-/* A task's name may look like fields: it ends at the last place, in its 15 bytes, where the next one begins. */
+/*
+ * A task's name may look like fields: it ends at the last place, in its 15 bytes, where the next
+ * one begins.
+ */
 static size_t task_name(const char *p, struct tt_word next)
 {
 	size_t n = strlen(p);

@@ -245,8 +245,9 @@ static bool read_event(const char *p, const char *end, bool clear, struct tt_lin
 /* ---- all of it ---- */
 
 /*
- * Whether what begins at first is still the name of a task, which may be chosen to look like the rest of a line: it
- * ends there with a thread, before open and before its 15 bytes are over, in which no time and event have room.
+ * Whether what begins at first is still the name of a task, which may be chosen to look like the
+ * rest of a line: it ends there with a thread, before open and before its 15 bytes are over, in
+ * which no time and event have room.
  */
 static bool is_name(const char *first, const char *open)
 {

@@ -310,8 +310,7 @@ const struct cmd cmd_record = {
 	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
 		  "quiet\n"
 		  "whom, and what else: vcpu cpus as profile guest-processes stacks sdt marker "
-		  "qemu qmp hmp load-modules
-"
+		  "qemu qmp hmp load-modules\n"
 		  "the ring and the disk: buffer-size clock overwrite allow-lost flush sync "
 		  "min-free rotate keep before output-dir keep-captures force\n"
 		  "guests: guest-events guest-command guest-options guest-timeout push push-file "

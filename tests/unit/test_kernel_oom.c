@@ -44,12 +44,8 @@ static char *scarce_strdup(const char *s)
 #include "../../src/util/io.c"
 #include "../../src/util/sbuf.c"
 #include "../../src/kernel/event.c"
-#include "../../src/kernel/event_expand.c"
 #include "../../src/kernel/inst.c"
 #include "../../src/kernel/inst_events.c"
-#include "../../src/kernel/inst_read.c"
-#include "../../src/kernel/knob.c"
-#include "../../src/kernel/owner.c"
 #include "../../src/kernel/reset.c"
 #include "../../src/kernel/tracefs.c"
 #undef realloc
