@@ -328,7 +328,7 @@ static int db_exits(struct filling *f)
 	ro.each = db_sample;
 	ret = report_new(host->cap, host->fmt, &ro, &r, f->err);
 	ret = ret ? db_left_out(f, "no exits", ret) : report_walk(r, f->err);
-	t = ret ? NULL : report_totals(r);
+	t = ret || !r ? NULL : report_totals(r);
 	/* Formats without events: no VM ran, or only others were recorded. */
 	if (t && (!t->exits || !t->entries))
 		ret = db_left_out(f, "no exits", err_set(f->err, ENODATA,

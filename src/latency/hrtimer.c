@@ -50,11 +50,14 @@ const struct lat_desc lat_desc_timer = {
 		   "measured", "no_handler: fired, handler not seen" },
 };
 
-/* A deadline is set, or (set: false) taken back. */
+/* A deadline is set, or (set: false) taken back. Of another timer that is armed nothing is known. */
 static void timer_set(struct lat *l, struct lat_vcpu *v, bool set, uint8_t stimer)
 {
 	if (v->armed)
-		lat_count(l, v, LAT_T_TIMER, set ? TIMER_REARMED : TIMER_CANCELLED);
+		lat_count(l, v, LAT_T_TIMER,
+			  v->stimer != stimer ? TIMER_UNPLACED
+			  : set		      ? TIMER_REARMED
+					      : TIMER_CANCELLED);
 	v->armed = v->due = false;
 	v->stimer = stimer;
 	if (set)

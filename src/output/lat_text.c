@@ -131,6 +131,7 @@ static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struc
 	struct short_rows x = { v, t, 0 };
 	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
 	size_t n = 0;
+	int ret = 0;
 
 	for (size_t i = 0; i < t->ngroup; i++)
 		if (took_time(&t->group[i])) {
@@ -139,7 +140,8 @@ static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struc
 				table.n = i + 1;
 		}
 	if (n)
-		b->error = b->error ?: table_text(&table, b);
+		ret = table_text(&table, b);
+	b->error = b->error ?: ret;
 	if (n > rows && !t->desc->in_order)
 		sbuf_addf(b, "(%zu more: --all)\n", n - rows);
 }
@@ -638,8 +640,9 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 				     .width = v->width,
 				     .n = (LAT_STAGES + 1) * t->ngroup *
 					  (tl_hostmap(v->t)->nvm + 1) };
+	int ret = table_text(&table, b);
 
-	b->error = b->error ?: table_text(&table, b);
+	b->error = b->error ?: ret;
 	from = b->len;
 	if (!is_view(id)) {
 		meanings(b, v, t);

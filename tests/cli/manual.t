@@ -75,7 +75,10 @@ make_captures()
 	mkdir "$tmp/run" && cd "$tmp/run" || exit
 	{
 		echo "0 900 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=900 system_time=5 tsc_to_system_mul=2147483648 tsc_shift=1"
-		sed "s/ pid=100 fd=12 name=one/ pid=4711 fd=12 name=vm1 uuid=$uuid/" "$golden/latency-host.txt"
+		echo "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes"
+		sed "s/ pid=100 fd=12 name=one/ pid=4711 fd=12 name=vm1 uuid=$uuid/
+			/^0   2000 101 kvm_exit/a 0 2050 101 kvmft:guest_cr3 cr3=0x100000 rip=0x401000 cpl=3 code=0x60 modes=1" \
+			"$golden/latency-host.txt"
 		# What examples ask for by name.
 		echo "0 18100 101 kvm_msr write=0 ecx=0x11 data=5 exception=0"
 		echo "0 18200 101 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=0"
