@@ -6,7 +6,7 @@
 fact hypervisor "$(dmesg | sed -n 's/.*Hypervisor detected: //p')"
 fact clockevent "$(cat /sys/devices/system/clockevents/clockevent0/current_device)"
 flag_set guest-ready
-"$KVMFT" record -o /tmp/guest 2>/tmp/guest.err &
+"$KVMFT" record --as guest -o /tmp/guest 2>/tmp/guest.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/guest/meta || die "recording did not start: $(cat /tmp/guest.err)"
 flag_wait go-default

@@ -7,7 +7,8 @@
 . "$VM_LIB/host.sh"
 
 need_kvmft
-hv=hv-relaxed,hv-vpindex,hv-runtime,hv-time,hv-synic,hv-stimer,hv-stimer-direct,hv-ipi,hv-tlbflush,hv-frequencies
+# A Linux that finds both takes KVM.
+hv=kvm=off,hv-relaxed,hv-vpindex,hv-runtime,hv-time,hv-synic,hv-stimer,hv-stimer-direct,hv-ipi,hv-tlbflush,hv-frequencies
 guest_start vm1 --vcpus 2 --qemu-args "-cpu host,$hv"
 guest_wait_up vm1
 flag_wait guest-ready
