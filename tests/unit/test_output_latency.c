@@ -69,8 +69,10 @@ static char *printed(const char *format, uint64_t guest, uint64_t uncertain, uin
 	assert_non_null(out);
 	assert_int_equal(lat_format_find(format)->print(&f.view, out), 0);
 	fclose(out);
-	free(f.group.stage[TOTAL]);
-	free(f.group.stage[GUEST]);
+	for (unsigned int s = TOTAL; s <= GUEST; s += GUEST) {
+		loghist_free(f.group.stage[s]);
+		free(f.group.stage[s]);
+	}
 	return text;
 }
 
