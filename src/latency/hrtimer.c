@@ -50,7 +50,7 @@ const struct lat_desc lat_desc_timer = {
 		   "measured", "no_handler: fired, handler not seen" },
 };
 
-/* A deadline is set, or (set: false) taken back. Of another timer that is armed nothing is known. */
+/* A deadline is set, or (set: false) taken back; another timer's that was armed is left alone. */
 static void timer_set(struct lat *l, struct lat_vcpu *v, bool set, uint8_t stimer)
 {
 	if (v->armed)
