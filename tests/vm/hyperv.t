@@ -9,7 +9,7 @@
 rig hyperv --timeout 300
 
 echo "# hypervisor: $(fact hypervisor); timer: $(fact clockevent)"
-run "$plain" merge -q "$rig/host-default" "$rig/guest"
+run "$plain" merge "$rig/host-default" "$rig/guest"
 err_has ' 0 outside' "the guest lies on the host's line"
 run "$plain" report --event msr "$rig/host-default"
 out_has '0x400000b[01]:W HV_X64_MSR_STIMER0_CO' "writes to its timer have a name"

@@ -5,10 +5,10 @@
 
 fact hypervisor "$(dmesg | sed -n 's/.*Hypervisor detected: //p')"
 fact clockevent "$(cat /sys/devices/system/clockevents/clockevent0/current_device)"
-flag_set guest-ready
 "$KVMFT" record --as guest -o /tmp/guest 2>/tmp/guest.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/guest/meta || die "recording did not start: $(cat /tmp/guest.err)"
+flag_set guest-ready
 flag_wait go-default
 taskset -c 0 "$(dirname "$KVMFT")/tests/tools/ticker" 5000 &
 ticker=$!
