@@ -387,6 +387,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			struct process_row *r = row_at(w, v->vm, &at);
 
 			count_exit(r, v, spent);
+			vm->crowded += r == &w->crowded;
 			if (v->exit_has_task)
 				vote_for(w, r, v->exit_task);
 		}
@@ -681,10 +682,8 @@ void processes_finish(struct processes *p)
 {
 	struct process_walk *w = (struct process_walk *)p;
 
-	for (size_t i = 0; i < w->by_vcpu.n; i++) {
+	for (size_t i = 0; i < w->by_vcpu.n; i++)
 		exit_done(w, &w->vcpu[i], w->vcpu[i].end);
-		p->vm[w->vcpu[i].vm].crowded = w->crowded.exits;
-	}
 	name_rows(w);
 	if (p->n)
 		qsort(p->row, p->n, sizeof(*p->row), by_vm_and_cpu);

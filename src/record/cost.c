@@ -66,7 +66,7 @@ void record_cost_note(const struct record *r)
 	if (!s.exits)
 		return;
 	ns = width == UINT64_MAX || !r->tsc.khz ? 0 : width * 1000000 / r->tsc.khz;
-	r->note("an exit took %llu.%llu events and %llu bytes%s",
+	r->note("an exit took %llu.%llu events and %llu bytes%s (of %llu recorded exits)",
 		(unsigned long long)(s.events / s.exits),
 		(unsigned long long)(s.events * 10 / s.exits % 10),
 		(unsigned long long)(s.bytes / s.exits),
@@ -74,5 +74,6 @@ void record_cost_note(const struct record *r)
 			   (unsigned long long)ns,
 			   (unsigned long long)(ns * s.events / s.exits / 1000),
 			   (unsigned long long)(ns * s.events / s.exits / 100 % 10))
-		   : "");
+		   : "",
+		(unsigned long long)s.exits);
 }
