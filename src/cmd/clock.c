@@ -183,10 +183,13 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		if (!ret && before.t)
 			tl_inherit(p.t, before.t);
 		if (!ret) {
+			tl_follow_no_end(p.t);
 			c = clockcheck_new(p.t, vm);
 			c->until = last ? UINT64_MAX : until;
 			ret = clock_walk(&p, c, err);
 			until = MAX(until, c->newest);
+			if (!until && p.host.cap->nbracket) /* VMs may be idle */
+				until = p.host.cap->bracket[0].tsc;
 		}
 		if (!ret && c->until)
 			clock_tell(c, &told, o->format == 1, &b);

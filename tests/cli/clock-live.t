@@ -38,7 +38,8 @@ out_has '^kvmft_clock_well\{vm="[0-9-]+",uuid="[^"]*"\} 1$' "... as a metric"
 
 "$kvmft" clock --watch >"$tmp/lines" 2>"$tmp/err" &
 recorder=$!
-soon "it watches" grep -q "^$vm-[0-9]*: " "$tmp/lines"
+soon "it watches, and says that the clocks of a VM that raises no event are well" \
+	grep -qE "^$vm-[0-9]+: well$" "$tmp/lines"
 kill $vm
 # What the first one said may still be in its file.
 "$tmp/clockvm" clock 64213000000 >"$tmp/second" 2>&1 &
