@@ -306,19 +306,23 @@ if ! perf record -q -e kvm:kvm_pio -o "$tmp/try" true >"$tmp/try.log" 2>&1; then
 	finish
 fi
 
-# perf_of FILE OPTION...: perf records the small VM for a moment. It rests $pause us between two exits.
+# perf_of FILE OPTION...: perf records the small VM for a moment, which is longer where the VM did not get to run. It
+# rests $pause us between two exits.
 pause=300
 perf_of()
 {
 	to=$1
 	shift
-	first "$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
-	vm=$!
-	sleep 0.1
-	perf "$@" -o "$to" -p $vm -- sleep 0.6 >"$tmp/perf.log" 2>&1
-	kill -KILL $vm
-	wait $vm 2>/dev/null
-	vm=
+	for moment in 0.6 6 30; do
+		first "$tinyvm" --pause $pause --ms 90000 >/dev/null 2>&1 &
+		vm=$!
+		sleep 0.1
+		perf "$@" -o "$to" -p $vm -- sleep $moment >"$tmp/perf.log" 2>&1
+		kill -KILL $vm
+		wait $vm 2>/dev/null
+		vm=
+		[ "$(script "$to" | head -n 11 | wc -l)" -le 10 ] || break
+	done
 }
 
 # What perf script says, a line for each event: thread, CPU, time in ns, name.
