@@ -32,7 +32,7 @@ root_prepare_alone()
 {
 	suite=$1 name=$2
 	shift 2
-	[ "$(cat "$roots/$name/packages" 2>/dev/null)" = "$*" ] && return
+	[ -e "$roots/$name/packages" ] && [ "$(cat "$roots/$name/packages")" = "$*" ] && return
 	need mmdebstrap mmdebstrap || return
 	[ "$(id -u)" = 0 ] || { echo "only root makes a chroot"; return 1; }
 	mkdir -p "$roots"
