@@ -61,7 +61,9 @@ phases()
 		run "$@" --format json $more "$rig/host" "$guest"
 		judge "$name" "$cause" "$than"
 		if [ "$cause" = none ]; then
-			is "$((good + bad + other))" 0 "a quiet guest: nothing is blamed"
+			# ... but the emulated host, whose CPU may be given to something else outside.
+			is "$(jq -r '.spikes[] | select(.cause | test("^(host-|halt-wake$)") | not) | .cause' <"$out")" "" \
+				"a quiet guest: nothing of it or of KVM is blamed"
 			continue
 		fi
 		status_is 0 "$name"

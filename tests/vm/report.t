@@ -115,6 +115,20 @@ for event in vmexit mmio ioport msr hypercall cpuid page-fault inject; do
 		"$event: the same counts from trace-cmd's file and kvmft's"
 done
 
+# ---- trace-cmd record -M: nothing in the file says that a CPU was left out ----
+
+is "$(trace-cmd report -N "$rig/masked.dat" 2>/dev/null | grep -c ' \[001\] ')" 0 "of CPU 1 there is nothing"
+for command in blame merge report latency; do
+	[ $command != report ] || set -- -i
+	run "$kvmft" $command "$@" "$rig/masked.dat"
+	set --
+	status_is 3 "$command of one CPU: exit 3"
+	err_has 'CPU 1 was not recorded, though threads were woken there' "... and why"
+done
+run "$kvmft" blame --than 1ms --top 1000 --format json "$rig/masked.dat"
+is "$(jq '[.spikes[] | select(.sure)] | length' <"$out")" 0 "blame: nothing is sure"
+echo "# of $(jq '.spikes | length' <"$out") spikes: $(jq -r '.spikes[].cause' <"$out" | sort | uniq -c | tr -s ' \n' ' ')"
+
 # ---- where the time went ----
 
 run "$kvmft" report -i "$rig/beside-trace-cmd" --split --percentiles

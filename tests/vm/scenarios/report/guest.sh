@@ -28,6 +28,9 @@ check "guest: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/record.err
 flag_set guest-worked3
 tar -cf "$RESULTS/guest.tar" -C /tmp guest
+flag_wait go4
+sh /tmp/work.sh
+flag_set guest-worked4
 flag_wait host-done
 pass "the guest worked"
 finish

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Records a working guest with kvmft and perf kvm stat, with kvmft and trace-cmd, and then with perf and kvmft in clocks
-# other than the TSC while the guest records itself. The guest is stopped while recorders start and end, so that all must
+# Records a working guest with kvmft and perf kvm stat, with kvmft and trace-cmd, then with perf and kvmft in clocks
+# other than the TSC while the guest records itself, and one of two CPUs with trace-cmd. The guest is stopped while recorders start and end, so that all must
 # have the same exits. Leaves the recordings in $RESULTS.
 
 . "$VM_LIB/host.sh"
@@ -82,10 +82,17 @@ for pid in $pids; do
 done
 sed 's/^/# /' /tmp/pair.log /tmp/host-*.log
 
+rm /tmp/stop /tmp/*.ready
+start masked trace-cmd record -q -b 8192 -C x86-tsc -M 1 -o /tmp/masked.dat -e kvm -e sched:sched_switch \
+	-e sched:sched_wakeup
+work 4
+wait "$started"
+check "trace-cmd record -M exits 0" same "$?" 0
+
 note "recorded, collecting"
 guest_monitor vm1 cont >/dev/null
 flag_set host-done
-tar -cf "$RESULTS/report.tar" -C /tmp beside-perf beside-trace-cmd trace.dat perf.data pair.data \
+tar -cf "$RESULTS/report.tar" -C /tmp beside-perf beside-trace-cmd trace.dat masked.dat perf.data pair.data \
 	host-local host-perf host-mono_raw host-mono
 check "guest: all well" guest_wait_done vm1
 finish
