@@ -895,6 +895,13 @@ static void td_finish(struct capture *c)
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
 		c->page_header = 8 + c->long_size;
 	}
+	/* Version 7 has no place for what `trace-cmd record -M` left out, but statistics of it. */
+	for (size_t i = 0, k; i < c->ncpu; i++) {
+		for (k = 0; k < c->nstream && c->stream[k].cpu != c->cpu[i].cpu; k++)
+			;
+		if (k == c->nstream)
+			cap_stream_add(c, c->cpu[i].cpu, "");
+	}
 	for (size_t k = 0; k < c->nstream; k++) /* it has events, and none is there */
 		for (size_t i = 0; !c->stream[k].nsub && i < c->ncpu; i++)
 			c->stream[k].cut |= c->stream[k].cpu == c->cpu[i].cpu &&

@@ -187,6 +187,31 @@ static void test_round_trip(void **state __unused_arg)
 	}
 }
 
+/* A file of `trace-cmd record -M 1`: of CPU 1 there are statistics, and in version 7 nothing else. */
+static void test_cpu_left_out(void **state __unused_arg)
+{
+	char *dir = enc_tmpdir(), path[256];
+	struct sbuf file = { 0 };
+	struct sample s;
+	struct capture *c;
+
+	sample_new(&s, 7, 8);
+	s.d.ncpu = 1;
+	enc_dat_build(&s.d, &file);
+	enc_file(dir, "trace.dat", file.s, file.len);
+	snprintf(path, sizeof(path), "%s/trace.dat", dir);
+	c = fx_open(path);
+	assert_non_null(c);
+	assert_int_equal(c->nstream, 3);
+	assert_int_equal(c->stream[2].cpu, 1);
+	assert_int_equal(c->stream[2].nsub, 0);
+	assert_false(capture_all_cpus(c));
+	capture_close(c);
+	sbuf_free(&file);
+	sample_free(&s);
+	enc_rmtree(dir);
+}
+
 /* Events that can still be read of a file; -errno when it does not open at all. */
 static int64_t count_events(const char *path, bool *complete, bool *noted)
 {
@@ -619,7 +644,7 @@ int main(void)
 		cmocka_unit_test(test_mutated),	     cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_circle),	     cmocka_unit_test(test_many_guests),
 		cmocka_unit_test(test_overlapping_options), cmocka_unit_test(test_bombs),
-		cmocka_unit_test(test_trace_cmd_agrees),
+		cmocka_unit_test(test_trace_cmd_agrees), cmocka_unit_test(test_cpu_left_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,10 +118,9 @@ done
 # ---- trace-cmd record -M: nothing in the file says that a CPU was left out ----
 
 is "$(trace-cmd report -N "$rig/masked.dat" 2>/dev/null | grep -c ' \[001\] ')" 0 "of CPU 1 there is nothing"
-for command in blame merge report latency; do
-	[ $command != report ] || set -- -i
-	run "$kvmft" $command "$@" "$rig/masked.dat"
-	set --
+for command in blame merge "report -i" "stuck -i"; do
+	# shellcheck disable=SC2086 # one word or two
+	run "$kvmft" $command "$rig/masked.dat"
 	status_is 3 "$command of one CPU: exit 3"
 	err_has 'CPU 1 was not recorded, though threads were woken there' "... and why"
 done
