@@ -471,9 +471,9 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	if (b->below && !i->src->guest && i->cpu < b->ncpu)
 		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
 	b->now = MAX(b->now, i->host);
-	if (i->kind != TL_EVENT) {
-		/* Of a guest it hides less: which task ran. No spike is over a ring that is off. */
-		if (i->src->guest ? b->alone : i->gap != GAP_OFF) {
+	/* Of a guest it hides less: which task ran. */
+	if (i->kind != TL_EVENT && (!i->src->guest || b->alone)) {
+		if (i->src->guest || i->gap != GAP_OFF) { /* no spike is over a ring that is off */
 			uint64_t *to = i->gap == GAP_LOST ? &b->lost_to : &b->overwritten_to;
 
 			*to = MAX(*to, i->host + i->width);

@@ -453,6 +453,31 @@ for end in 40050000 1050000; do # in the softirq until the end, or left meanwhil
 	esac
 done
 
+# ---- ... and those of a guest nothing of what its host does ----
+
+host "a guest's loss, in an interrupt of its host" <<-END
+	meta vcpu vm=100-12 id=1 tid=102 offset=0 ratio=0 frac=48
+	0   1000 101 kvm_entry vcpu_id=0
+	1   1000 102 kvm_entry vcpu_id=1
+	0   2000 101 kvm_exit exit_reason=1 isa=1
+	0   2010 101 irq:irq_handler_entry irq=17
+	0  90000 101 irq:irq_handler_exit irq=17 ret=1
+	0  91000 101 kvm_entry vcpu_id=0
+	0  95000 101 kvm_exit exit_reason=1 isa=1
+	1  95000 102 kvm_exit exit_reason=1 isa=1
+	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit irq:softirq_entry irq_vectors:local_timer_entry
+END
+cat >"$tmp/guest.txt" <<-END
+	meta side name=guest
+	1  5000 50 irq:softirq_entry vec=1
+	1  gap 4
+	1 50000 50 irq:softirq_exit vec=1
+END
+rm -rf "$tmp/guest"
+ok "... and its guest" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
+run "$kvmft" blame -q --what stall --format json "$tmp/host" "$tmp/guest=one"
+out_has '"cause":"host-irq","name":"interrupt 17","time_ns":87990' "... it was in that all the while"
+
 # ---- a guest's file that was put on its host's time: its deadlines are of another clock, and long over when they are set ----
 
 host "deadlines of another clock" <<-END
