@@ -162,9 +162,11 @@ enum event_role event_role_of(const struct fmt_event *ev);
 
 /*
  * Whether the capture's architecture is known, if it names one: 0; -ENOTSUP with err, which says
- * what can be done with the capture.
+ * what can be done with the capture. fmt: of its events; NULL: it is enough that the
+ * names of its exits are known.
  */
-int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
+int event_arch_check(const struct capture *cap, const struct fmt *fmt,
+		     struct kvmft_err *err) __must_check;
 
 /* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not known. */
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);

@@ -17,13 +17,16 @@ enum exit_isa {
 	EXIT_ISA_VMX,
 	EXIT_ISA_SVM,
 	EXIT_ISA_PVM,
-	EXIT_ISA_ARM64 = 1 << 30, /* its events have no such field */
+	/* their events have no such field */
+	EXIT_ISA_ARM64 = 1 << 30, EXIT_ISA_RISCV, EXIT_ISA_POWER, EXIT_ISA_LOONG,
 };
 
 #define EXIT_NAME_MAX 64 /* bytes that hold any text made here */
 #define EXIT_ARCHS    8	 /* at most */
 /* Of arm64: the reason is a trap, and the rest of the number is its exception class. */
 #define EXIT_TRAP     (1u << 31)
+/* Of RISC-V: an interrupt, and the rest of the number is which. */
+#define EXIT_IRQ      (1u << 30)
 
 struct exit_names {
 	const struct fmt_event *ev; /* borrowed; NULL: only the tables below are used */
@@ -67,13 +70,20 @@ static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
 
 /*
  * Why a guest exited, from the first two fields of EV_EXIT (EV_NESTED_EXIT), 0 for one that the
- * event lacks: reason and isa on x86; on arm64 a number made of both, see EXIT_TRAP.
+ * event lacks: reason and isa on x86; on arm64 a number made of both, see EXIT_TRAP; on RISC-V of
+ * the first, see EXIT_IRQ.
  */
 struct exit_why {
 	enum exit_isa isa;
 	uint32_t reason;
 };
 struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second);
+
+/* The first field in 32 bits, whose sizes differ: of 64 the highest becomes EXIT_IRQ. */
+static inline uint32_t exit_first(uint64_t first)
+{
+	return (uint32_t)first | (first >> 63 ? EXIT_IRQ : 0);
+}
 
 /* When kvm_exit is traced, if all kernels do it alike; NULL: that depends on the kernel. */
 const char *exit_traced(enum exit_isa isa);

@@ -62,9 +62,9 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 	if (ret)
 		return ret;
 	exit_names_init(&names, event_format(d->p.map->fmt, EV_EXIT), NULL);
-	if (names.isa == EXIT_ISA_ARM64)
+	if (names.own)
 		return err_lack(err, ENODATA,
-				"%s: advise has no rules for arm64: `kvmft report` has its exits",
+				"%s: advise has rules for x86 alone: `kvmft report` has its exits",
 				path);
 	if (!d->p.map->nvm)
 		return err_lack(err, ENODATA,

@@ -3,10 +3,12 @@
 #include "arch.h"
 
 
-extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64;
+extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64,
+	event_arch_riscv, event_arch_power, event_arch_loong;
 
 static const struct event_arch *const archs[] = {
 	&event_arch_vmx, &event_arch_svm, &event_arch_pvm, &event_arch_arm64,
+	&event_arch_riscv, &event_arch_power, &event_arch_loong,
 };
 
 const struct event_arch *event_arch(size_t i)
@@ -22,12 +24,17 @@ static bool has_machine(const struct event_arch *a, const char *machine)
 	return false;
 }
 
-int event_arch_check(const struct capture *cap, struct kvmft_err *err)
+int event_arch_check(const struct capture *cap, const struct fmt *fmt, struct kvmft_err *err)
 {
-	const struct event_arch *a;
+	const struct fmt_event *exit = fmt ? event_format(fmt, EV_EXIT) : NULL;
+	const struct event_arch *a = exit ? event_arch_of_exit(exit) : NULL;
 	char known[64] = "";
 	size_t n = 0;
 
+	if (a && a->names_only)
+		return err_set(err, ENOTSUP, "%s was recorded on %s, of whose events only the names "
+			       "of exits are known: `kvmft report -i %s` has them, `kvmft merge %s` "
+			       "lists all", cap->path, a->name, cap->path, cap->path);
 	for (size_t i = 0; (a = event_arch(i)) && n < sizeof(known); i++) {
 		if (!cap->arch || has_machine(a, cap->arch))
 			return 0;

@@ -25,6 +25,8 @@ struct event_arch {
 	/* EV_EXIT: the reason, and the isa; if `own`, nothing or what `trap` says. */
 	const struct event_def *exit;
 	bool own; /* that event has no isa: it is this kind's alone */
+	bool names_only; /* what else its events mean is not known */
+	const struct event_def *entry; /* EV_ENTRY; NULL: as on x86 */
 	const struct exit_entry *reason, *flag; /* sorted; flags by number of the bit */
 	size_t nreason, nflag;
 	const char *prefix;	    /* of numbers that have no name */

@@ -106,7 +106,7 @@ struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t se
 	return (struct exit_why){
 		n->isa,
 		(uint32_t)first == n->trap ? EXIT_TRAP | (uint32_t)second
-					   : (uint32_t)first & ~EXIT_TRAP,
+					   : exit_first(first) & ~EXIT_TRAP,
 	};
 }
 

@@ -132,11 +132,16 @@ static const struct event_def roles[EV_ROLES] = {
 /* The i-th event that can have that role; NULL past the last. */
 static const struct event_def *def_at(enum event_role role, size_t i)
 {
-	const struct event_arch *a = event_arch(i);
+	const struct event_arch *a;
 
-	if (role != EV_EXIT)
-		return i ? NULL : &roles[role];
-	return a ? a->exit : NULL;
+	if (role == EV_EXIT)
+		return (a = event_arch(i)) ? a->exit : NULL;
+	if (!i)
+		return &roles[role];
+	for (size_t k = 0; role == EV_ENTRY && (a = event_arch(k)); k++)
+		if (a->entry && !--i)
+			return a->entry;
+	return NULL;
 }
 
 const char *event_name(enum event_role role)
@@ -213,8 +218,11 @@ bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need
 		   struct event_type *e)
 {
 	const struct event_arch *a = role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
-	const struct event_def *d = a ? a->exit : def_at(role, 0);
+	const struct event_def *d = a ? a->exit : def_at(role, 0), *own;
 	bool all = true;
+
+	for (size_t i = 1; role == EV_ENTRY && (own = def_at(role, i)); i++)
+		d = is_def(ev, own) ? own : d;
 
 	*e = (struct event_type){ .ev = ev };
 	for (size_t i = 0; i < EVENT_FIELDS && d->field[i]; i++)

@@ -246,7 +246,7 @@ static void remark_kernel(struct report *r)
 		report_remark(r, "kernel: %s; kvm_exit is traced %s", release, traced);
 		return;
 	}
-	if (!event_kernel(r->cap, &major, &minor)) {
+	if (r->names.own || !event_kernel(r->cap, &major, &minor)) {
 		report_remark(
 			r,
 			"kernel: %s; where its kvm_exit is traced is not known, so compare times "
@@ -341,7 +341,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	else
 		hostmap_known(r->cap, r->fmt, &r->map);
 	ret = ret ?: find_named(r, err);
-	ret = ret ?: event_arch_check(cap, err);
+	ret = ret ?: event_arch_check(cap, NULL, err);
 	ret = ret ?: plans(r, err);
 	ret = ret ?: check_events(r, err);
 	clock_scale(r);

@@ -251,7 +251,7 @@ static inline void report_decode(struct walk *w, struct wstream *st, const struc
 		return;
 	}
 	e = slice_push(st, rec->ts, thread, OP_EXIT, 0);
-	set_exit(w, st, e, (uint32_t)rfield_get(&p->f[0], rec),
+	set_exit(w, st, e, exit_first(rfield_get(&p->f[0], rec)),
 		 p->f[1].size ? (uint32_t)rfield_get(&p->f[1], rec) : 0);
 	if (w->r->rips)
 		set_place(w->r, e, p, rec);

@@ -383,7 +383,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	for (size_t i = 0; i < l->nsrc; i++)
 		l->dec[i] = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
-		ret = event_arch_check(tl_source(t, i)->cap, err);
+		ret = event_arch_check(tl_source(t, i)->cap, tl_source(t, i)->fmt, err);
 	ret = ret ?: feed_need(l, err);
 	if (!ret && l->o.want[LAT_EVENT])
 		ret = spans_new(t, &l->o.spans, l->o.vm, &l->spans, err);

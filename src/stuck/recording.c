@@ -316,7 +316,7 @@ int stuck_recording_open(struct stuck *s)
 	}
 	if (!ret && r->cap->lacks)
 		s->note("%s: %s", r->cap->path, r->cap->lacks);
-	ret = ret ?: event_arch_check(r->cap, s->err);
+	ret = ret ?: event_arch_check(r->cap, s->ev.fmt, s->err);
 	if (!s->c->nguest)
 		ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
 	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);

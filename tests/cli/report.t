@@ -205,6 +205,44 @@ esac
 # ---- nothing to show ----
 
 cp -r "$tmp/basic" "$tmp/arm"
+# ---- ... and where only the names of exits are known: each exit has its name and its time, and no cause is named ----
+
+# names ARCH ENTRY EXIT WANT: two exits of 3 us, of 9 us each in the guest
+names()
+{
+	{
+		echo "meta machine uname=Linux%206.18.0 arch=$1 long=8 endian=little"
+		printf '%s\n%s\n' "${2%%;*}" "${3%%;*}"
+		at=0
+		for exit in $(echo "${3#*;}" | tr ';' ' '); do
+			echo "0 $((at += 1000)) 77 ${2#*;}"
+			echo "0 $((at += 9000)) 77 $(echo "$exit" | tr , ' ')"
+			at=$((at + 2000))
+		done
+		echo "0 $((at + 1000)) 77 ${2#*;}"
+	} >"$tmp/names.txt"
+	rm -rf "$tmp/names"
+	ok "$1: a capture" "$mkcap" --capture "$tmp/names" "$tmp/names.txt"
+	run "$kvmft" report --format csv -i "$tmp/names"
+	is "$(sed -n '2,$p' "$out" | cut -d , -f 3,4,11 | sort | tr '\n' ' ')" "$4" "... each exit has its name and its time"
+	is "$("$kvmft" report -i "$tmp/names" 2>&1 | grep -c VMX)" 0 "... nothing is said that is true of x86"
+	for command in blame "latency sched" "stuck -i"; do
+		# shellcheck disable=SC2086 # a word or two
+		run "$kvmft" $command "$tmp/names"
+		status_is 1 "... $command"
+		err_has "recorded on $1, of whose events only the names of exits are known" "... says why not"
+	done
+}
+
+names riscv64 'event kvm kvm_entry 900 u64:pc;kvm_entry pc=0x80200000' \
+	'event kvm kvm_exit 901 u64:sepc u64:scause;kvm_exit,sepc=1,scause=23;kvm_exit,sepc=1,scause=0x8000000000000005' \
+	'IRQ_S_TIMER,1,3.000 STORE_GUEST_PAGE_FAULT,1,3.000 '
+names ppc64le 'event kvm_hv kvm_guest_enter 902 u32:vcpu_id u64:pc;kvm_hv:kvm_guest_enter vcpu_id=0 pc=1' \
+	'event kvm_hv kvm_guest_exit 903 u32:vcpu_id u32:trap u64:pc;kvm_hv:kvm_guest_exit,vcpu_id=0,trap=0x980,pc=1;kvm_hv:kvm_guest_exit,vcpu_id=0,trap=0xe00,pc=1' \
+	'HV_DECREMENTER,1,3.000 H_DATA_STORAGE,1,3.000 '
+names loongarch64 'event kvm kvm_reenter 904 u64:pc;kvm_reenter pc=1' \
+	'event kvm kvm_exit 905 u64:pc u32:reason;kvm_exit,pc=1,reason=22;kvm_exit,pc=1,reason=0' 'GSPR,1,3.000 INT,1,3.000 '
+
 sed -i 's/arch=x86_64/arch=s390x/' "$tmp/arm/meta"
 report arm
 status_is 1 "a host of an unknown architecture: exit 1"

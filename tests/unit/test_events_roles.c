@@ -107,17 +107,18 @@ static void test_endings(void **state __unused_arg)
 
 static void test_architectures(void **state __unused_arg)
 {
-	static const char *const known[] = { "x86_64", "i686", "aarch64" };
+	static const char *const known[] = { "x86_64", "i686", "aarch64", "riscv64", "ppc64le",
+					     "loongarch64" };
 	struct capture c = { .path = (char *)"cap" };
 	struct kvmft_err err = { .text = "" };
 
-	assert_int_equal(event_arch_check(&c, &err), 0); /* it tells none */
+	assert_int_equal(event_arch_check(&c, NULL, &err), 0); /* it tells none */
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		c.arch = (char *)known[i];
-		assert_int_equal(event_arch_check(&c, &err), 0);
+		assert_int_equal(event_arch_check(&c, NULL, &err), 0);
 	}
 	c.arch = (char *)"s390x";
-	assert_int_equal(event_arch_check(&c, &err), -ENOTSUP);
+	assert_int_equal(event_arch_check(&c, NULL, &err), -ENOTSUP);
 	assert_non_null(strstr(err.text, "recorded on s390x"));
 	assert_non_null(strstr(err.text, "x86-vmx, x86-svm, x86-pvm, arm64"));
 	assert_int_equal(exit_isa_of_vendor("AuthenticAMD"), EXIT_ISA_SVM);
