@@ -93,8 +93,8 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 		return session_add(f, dir, host ? NULL : meta_get(rec, "vm"));
 	if (host)
 		return err_set(f->err, ENOENT,
-			       "%s/%s, the capture of the session's host, is not there", f->root,
-			       dir);
+			       "%s/%s, the capture of the session's host, is not there%s", f->root,
+			       dir, f->dir.tar && f->dir.tar->cut ? " (it is cut short)" : "");
 	sbuf_addf(&f->s->missing, "%s%s", f->s->missing.len ? ", " : "", dir);
 	if (f->s->missing.s)
 		str_printable(f->s->missing.s);

@@ -17,6 +17,13 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # What a terminal of a test shows is to be read, not to be paged.
 export PAGER=cat KVMFT_PAGER=cat
+
+# trace-cmd report, as before 3.3: without the flags before the time, which stand there even where it is too long for a
+# blank between.
+trace_cmd_report()
+{
+	trace-cmd report "$@" | sed -E 's/(\] )[.dDbX][^ ]{4}( *[0-9]+[.:])/\1\2/'
+}
 # Looking for leaks takes longer than most runs do: `make check` looks in each fifth of run(), check-all in all.
 no_leaks=${ASAN_OPTIONS:-}:detect_leaks=0
 [ "${CHECK_ALL:-0}" = 1 ] || export ASAN_OPTIONS="$no_leaks"

@@ -65,7 +65,7 @@ run "$kvmft" merge -q "$tmp/month.dat"
 cut -d ']' -f 2 "$out" | sed 's/^ *\([0-9.]*\)  .*/\1/' >"$tmp/times"
 is "$(wc -l <"$tmp/times" | tr -d ' ')" 9 "nine times"
 if command -v trace-cmd >/dev/null; then
-	is "$(cat "$tmp/times")" "$(trace-cmd report -t "$tmp/month.dat" 2>&1 | sed -n 's/^.*\] *\([0-9.]*\): .*/\1/p')" \
+	is "$(cat "$tmp/times")" "$(trace_cmd_report -t "$tmp/month.dat" 2>&1 | sed -n 's/^.*\] *\([0-9.]*\): .*/\1/p')" \
 		"with TSC2NSEC: trace-cmd's times, to the ns"
 else
 	skip "times by TSC2NSEC" "trace-cmd is not installed"

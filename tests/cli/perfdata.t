@@ -388,7 +388,8 @@ for o in -q -z; do
 	wait $vm 2>/dev/null
 	vm=
 	same_as_script "$tmp/pipe.data" "perf record $o -o -"
-	"$kvmft" merge -q "$tmp/pipe.data" >"$tmp/whole"
+	"$kvmft" merge -q "$tmp/pipe.data" >"$tmp/whole" 2>/dev/null
+	whole=$? # 3 where perf lost some
 	cat "$tmp/pipe.data" | "$kvmft" merge -q - >"$out" 2>"$err"
 	ok "... straight from the pipe" cmp "$tmp/whole" "$out"
 	# A packed record with nothing in it, which perf never writes, before each that is packed.
@@ -398,7 +399,7 @@ for o in -q -z; do
 			print pack "LSS", 81, 0, 8 if $type == 81 || $type == 83; print substr $_, $at, $n; $at += $n }' \
 		<"$tmp/pipe.data" >"$tmp/nothing.data"
 	run "$kvmft" merge -q "$tmp/nothing.data"
-	is "$rc $(grep -c . "$out")" "0 $(grep -c . "$tmp/whole")" "... with empty packed records: all events"
+	is "$rc $(grep -c . "$out")" "$whole $(grep -c . "$tmp/whole")" "... with empty packed records: all events"
 	# Before the first that is packed 300 MB of records of no kind, in some 30 kB.
 	if [ "$o" = -z ] && command -v zstd >/dev/null; then
 		perl -e 'print pack("LSSx65520", 200, 0, 65528) x 16 for 1 .. 300' | zstd -q -3 >"$tmp/bomb.zst"

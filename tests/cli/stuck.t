@@ -100,7 +100,7 @@ done
 "${KVMFT_TOOLS:-$top/build/tests/tools}/ablate" --drop sched:sched_switch "$tmp/guest.less" >/dev/null
 run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest=one" --format json
 status_is 0 "with the guest's capture"
-is "$(jq -c '.vms[].vcpus[].tasks' "$out")" '[{"tid":500,"comm":"prog","pct":75},{"tid":600,"comm":"other","pct":25}]' \
+is "$(jq -c '.vms[].vcpus[].tasks | map(.pct *= 1)' "$out")" '[{"tid":500,"comm":"prog","pct":75},{"tid":600,"comm":"other","pct":25}]' \
 	"... which task it is"
 run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest=one"
 tr -s '\n ' ' ' <"$out" >"$tmp/line"

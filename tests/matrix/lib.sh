@@ -65,7 +65,8 @@ in_root()
 	flock -s "$root/packages" unshare -m sh -c '
 		root=$1 src=$2 out=$3
 		shift 3
-		mount --bind "$src" "$root/src" && mount --bind "$out" "$root/out" &&
+		mount --bind "$root" "$root" &&
+			mount --bind "$src" "$root/src" && mount --bind "$out" "$root/out" &&
 			mount -t proc proc "$root/proc" && mount -t sysfs sysfs "$root/sys" &&
 			mount --rbind /dev "$root/dev" &&
 			mount -t tmpfs tmpfs "$root/tmp" &&

@@ -14,7 +14,7 @@ pair_fact()
 report_of()
 {
 	report=$tmp/report-$1-$2
-	[ -e "$report" ] || trace-cmd report --raw-ts -i "$rig/$1/$2.dat" >"$report" 2>"$report.err"
+	[ -e "$report" ] || trace_cmd_report --raw-ts -i "$rig/$1/$2.dat" >"$report" 2>"$report.err"
 }
 
 # opens PAIR FILE VERSION EVENTS: trace-cmd reads it, in that version of the format, with so many events or more.

@@ -124,9 +124,9 @@ exported()
 	run "$kvmft" export -i "$h" -o "$tmp/export/both.dat" "$g"
 	status_is "$status" "$pair: $guest.dat: export"
 	set -- "$tmp"/export/both-*.dat
-	trace-cmd report --raw-ts -t "$tmp/export/both.dat" >"$tmp/export/host" 2>"$tmp/export/err"
-	trace-cmd report --raw-ts -t "$1" >"$tmp/export/guest" 2>>"$tmp/export/err"
-	trace-cmd report -t -i "$tmp/export/both.dat" -i "$1" >"$tmp/export/all" 2>>"$tmp/export/err"
+	trace_cmd_report --raw-ts -t "$tmp/export/both.dat" >"$tmp/export/host" 2>"$tmp/export/err"
+	trace_cmd_report --raw-ts -t "$1" >"$tmp/export/guest" 2>>"$tmp/export/err"
+	trace_cmd_report -t -i "$tmp/export/both.dat" -i "$1" >"$tmp/export/all" 2>>"$tmp/export/err"
 	is "$? $(cat "$tmp/export/err")" "0 " "... trace-cmd reads both without a word"
 	report_of "$pair" "$guest"
 	guest_events=$(events_in "$report")
