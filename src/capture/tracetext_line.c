@@ -75,6 +75,10 @@ static const char *take_flags(const char *p, struct tt_line *l)
 {
 	size_t n = (size_t)(word_end(p) - p);
 
+	/* trace-cmd since 3.3: five, and no blank before a time of 12 digits. */
+	if (n > 8 && p[n - 1] == ':' && strchr(".dDbX", *p) &&
+	    strspn(p + 5, "0123456789.") == n - 6)
+		n = 5;
 	if (n < 3 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFnNpPhHsSzZlL") < n ||
 	    !memchr(p, '.', n))
 		return p;

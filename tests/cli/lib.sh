@@ -20,9 +20,14 @@ export PAGER=cat KVMFT_PAGER=cat
 
 # trace-cmd report, as before 3.3: without the flags before the time, which stand there even where it is too long for a
 # blank between.
+without_flags()
+{
+	sed -E 's/(\] )[.dDbX][^ ]{4}( *[0-9]+[.:])/\1\2/'
+}
+
 trace_cmd_report()
 {
-	trace-cmd report "$@" | sed -E 's/(\] )[.dDbX][^ ]{4}( *[0-9]+[.:])/\1\2/'
+	trace-cmd report "$@" | without_flags
 }
 # Looking for leaks takes longer than most runs do: `make check` looks in each fifth of run(), check-all in all.
 no_leaks=${ASAN_OPTIONS:-}:detect_leaks=0
