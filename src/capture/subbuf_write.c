@@ -56,7 +56,9 @@ int subbuf_write_end(struct subbuf_writer *w)
 		w->ts = w->begin;
 	data = w->buf + w->g.header;
 	word = w->pos;
-	memset(data + w->pos, 0, w->g.size - w->g.header - w->pos);
+	/* What gets more later is put together once more: all but a number of lost events. */
+	memset(data + w->pos, 0,
+	       MIN(w->g.size - w->g.header - w->pos, w->later ? w->g.long_size : UINT32_MAX));
 	if (w->lost)
 		word |= LOST;
 	if (w->lost && !w->uncounted) {

@@ -44,6 +44,7 @@ static const struct tt_event events[] = {
 	{ "kvm", "kvm_pio", "rw {pio_read:0,pio_write:1} |;port x at ;size u;count u;val x" },
 	{ "kvm", "kvm_mmio", "type {unsatisfied-read:0,read:1,write:2} mmio ;len u;gpa x;val x" },
 	{ "kvm", "kvm_fast_mmio", "gpa x" },
+	{ "kvm", "vcpu_match_mmio", "gva x;gpa x" },
 	{ "kvm", "kvm_msr", "write {msr_read:0,msr_write:1} |;ecx x msr_read |msr_write ;data x = ;"
 	  "exception p (#GP)" },
 	{ "kvm", "kvm_cr", "rw {cr_read:0,cr_write:1} |;cr x cr_read |cr_write ;val x = " },
@@ -310,6 +311,8 @@ static bool has_name(const char *p, const struct exit_entry *t, size_t n,
 
 static bool text_exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 {
+	bool amd;
+
 	p += str_starts(p, "EXIT_REASON_") ? 12 : 0;
 	if (has_name(p, vmx, ARRAY_SIZE(vmx), strncmp, v)) {
 		*isa = 1;
@@ -317,8 +320,9 @@ static bool text_exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 		return true;
 	}
 	p += str_starts(p, "EXIT_") ? 5 : 0;
-	if (has_name(p, svm, ARRAY_SIZE(svm), strncasecmp, v)) {
-		*isa = 2;
+	amd = has_name(p, svm, ARRAY_SIZE(svm), strncasecmp, v);
+	if (amd || has_name(p, vmx, ARRAY_SIZE(vmx), strncasecmp, v)) { /* in small letters: 2010 */
+		*isa = 1 + amd;
 		return true;
 	}
 	p += str_starts(p, "UNKNOWN (") ? 9 : 0; /* trace-cmd's */
@@ -353,11 +357,11 @@ static const char *plugin_task(const char *s, const char *prefix, struct sbuf *b
 /* What trace-cmd's and perf's plugin makes of scheduler events, as the kernel prints it. */
 static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 {
-	const char *s = l->text.s, *last = strrchr(s, ' '), *arrow, *p;
 	const bool turn = tt_word_is(l->name, "sched_switch");
+	const char *s = l->text.s, *last, *arrow, *p;
 
-	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || !last || strchr(last, '=') ||
-	    !tt_event_find(l->sys, l->name))
+	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || !(last = strrchr(s, ' ')) ||
+	    strchr(last, '=') || !tt_event_find(l->sys, l->name))
 		return s;
 	sbuf_reset(b);
 	p = plugin_task(s, turn ? "prev_" : "", b);
@@ -399,6 +403,7 @@ static bool value(const char *text, const char *p, const struct tt_place *x, uin
 		  uint64_t *v)
 {
 	uint64_t minor;
+	bool is;
 
 	*v = 0;
 	if (x->type == 'p')
@@ -410,26 +415,20 @@ static bool value(const char *text, const char *p, const struct tt_place *x, uin
 	switch (x->type) {
 	case '{': return word_value(p, x->words, v);
 	case 'E': return text_exit_reason(p, isa, v);
-	case 'D':
-		if (!read_number(&p, true, v))
-			return false;
-		if (!x->named)
-			*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
-		return true;
-	case 'e':
-		if (!read_number(&p, false, v))
-			return false;
-		if (!x->named) /* "restart (4)", "error (22)", else it is the reason */
-			*v = strstr(text, " KVM_EXIT_") ? 0 : -*v;
-		return true;
 	case 'd':
 		if (!take_u64(&p, UINT32_MAX >> 20, v) || *p++ != ',' ||
 		    !read_number(&p, false, &minor))
 			return false;
 		*v = *v << 20 | (minor & 0xfffff);
 		return true;
-	default: return read_number(&p, x->type == 'x', v);
+	default: break;
 	}
+	is = read_number(&p, x->type == 'x' || x->type == 'D', v);
+	if (is && !x->named && x->type == 'D')
+		*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
+	if (is && !x->named && x->type == 'e') /* "restart (4)", "error (22)", else the reason */
+		*v = strstr(text, " KVM_EXIT_") ? 0 : -*v;
+	return is;
 }
 
 static bool is_string(char type)
@@ -441,8 +440,7 @@ static bool is_string(char type)
 
 #define SLOTS_LOG   10
 #define GUESSES_LOG 13
-#define GUESSED	    96 /* bytes of a text */
-#define GUESS_QUICK 24
+#define GUESSED	    32 /* bytes of a text */
 
 /* System, name, and the text with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
@@ -558,11 +556,11 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 }
 
 /* Of texts that begin alike, but for digits and what may be some. */
-static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l, size_t bytes)
+static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
 {
 	const uint64_t ones = 0x0101010101010101;
 	const char *p = l->text.s, *name = l->name.s;
-	size_t left = MIN(l->text.n, bytes), n = l->name.n;
+	size_t left = MIN(l->text.n, (size_t)GUESSED), n = l->name.n;
 	uint64_t hash = (n << 24) + ((uint64_t)name[n / 2] << 16) + ((uint64_t)name[n - 1] << 8), v;
 
 	for (; left; left -= MIN(left, sizeof(v)), p += sizeof(v)) {
@@ -580,24 +578,21 @@ static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l, 
 static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 {
 	char skeleton[sizeof(all->slot->skeleton)];
-	uint16_t *guess, *quick;
 	struct tt_shape *s;
+	uint16_t *guess;
 	uint64_t hash = 0;
 	size_t len;
 
 	all->slot = all->slot ?: xcalloc(1u << SLOTS_LOG, sizeof(*s));
 	all->guess = all->guess ?: xcalloc(1u << GUESSES_LOG, sizeof(*guess));
 	all->text = plugin_text(l, &all->plain);
-	quick = guess_of(all, l, GUESS_QUICK);
-	if (has_shape(all, l, &all->slot[*quick]))
-		return &all->slot[*quick];
-	guess = guess_of(all, l, GUESSED);
+	guess = guess_of(all, l);
 	if (has_shape(all, l, &all->slot[*guess]))
 		return &all->slot[*guess];
 	len = read_skeleton(all, l, skeleton);
 	for (size_t i = 0; i < len; i += 8)
 		hash = (hash ^ load_u64(skeleton + i)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
-	*guess = *quick = hash & ((1u << SLOTS_LOG) - 1);
+	*guess = hash & ((1u << SLOTS_LOG) - 1);
 	s = &all->slot[*guess];
 	if (!has_shape(all, l, s)) {
 		set_shape(all, l, s, skeleton, len);

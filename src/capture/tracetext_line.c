@@ -339,16 +339,6 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 	return *open;
 }
 
-/* A number of events that perf prints before the name. */
-static const char *skip_period(const char *p)
-{
-	const char *q = p;
-
-	while (tt_is_digit(*q))
-		q++;
-	return q > p && (*q == ' ' || *q == '\t') ? line_skip_blanks(q) : p;
-}
-
 /* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
 static bool read_lost(const char *p, struct tt_line *l)
 {
@@ -362,30 +352,17 @@ static bool read_lost(const char *p, struct tt_line *l)
 			 str_starts(p, "EVENTS DROPPED]");
 }
 
-static bool is_lost_line(const char *s, struct tt_line *l)
+/* "CPU:3 [", or "CPU 3: " of somebody who has left out the rest; *p is moved behind it. */
+static bool take_cpu(const char **p, const char *begin, char end, struct tt_line *l)
 {
-	const char *p = line_skip_blanks(s) + 4;
+	const char *q = *p + 4;
 	uint64_t cpu;
 
-	if (p[-4] != 'C' || !str_starts(p - 4, "CPU:") ||
-	    !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) || *(p = line_skip_blanks(p)) != '[')
+	if (strncmp(*p, begin, 4) || !take_u64(&q, UINT32_MAX, &cpu) || *q != end)
 		return false;
 	l->cpu = (uint32_t)cpu;
 	l->has_cpu = true;
-	return read_lost(p, l);
-}
-
-/* "CPU 3: ", of somebody who has left out the rest. */
-static bool take_cpu(const char *s, struct tt_line *l, const char **behind)
-{
-	const char *p = s + 4;
-	uint64_t cpu;
-
-	if (!str_starts(s, "CPU ") || !take_u64(&p, UINT32_MAX, &cpu) || !str_starts(p, ": "))
-		return false;
-	l->cpu = (uint32_t)cpu;
-	l->has_cpu = true;
-	*behind = line_skip_blanks(p + 2);
+	*p = line_skip_blanks(q + 1);
 	return true;
 }
 
@@ -394,12 +371,12 @@ bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_li
 	struct tt_head *h = head_of(heads, s);
 	const bool known =
 		h->n && tt_same(s, h->text, h->n) && !later_bracket(s + h->open, s + h->open);
-	const char *open = s, *p, *cpu = NULL;
+	const char *open = s, *p = line_skip_blanks(s), *first = p, *cpu = NULL;
 	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 
 	*l = tt_no_line;
 	*begun = false;
-	if (!known && is_lost_line(s, l))
+	if (!known && take_cpu(&p, "CPU:", ' ', l) && *p == '[' && read_lost(p, l))
 		return true;
 	if (known) {
 		l->cpu = h->l.cpu;
@@ -412,16 +389,19 @@ bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_li
 		p = find_cpu(s, l, &open);
 		cpu = p ? strchr(open, ']') + 1 : NULL;
 	}
-	if (!p && (bare = take_cpu(line_skip_blanks(s), l, &p))) {
-		s = open = p;
+	if (!p && (bare = take_cpu(&first, "CPU ", ':', l))) {
+		s = open = p = first;
 	} else if (p && !take_time(&p, l, &colon)) {
 		p = take_flags(p, l);
 		(void)!take_time(&p, l, &colon);
 	} else if (!p) {
 		p = find_time(s, l, &open, &colon);
 	}
-	if (l->kind && colon)
-		p = skip_period(p);
+	if (l->kind && colon && tt_is_digit(*p)) { /* a number of events, of perf's */
+		const char *q = p + strspn(p, "0123456789");
+
+		p = *q == ' ' || *q == '\t' ? line_skip_blanks(q) : p;
+	}
 	*begun = l->kind != TT_NO_TIME && !*p;
 	if (*p == 'L' && l->has_cpu && l->kind && !colon && read_lost(p, l)) {
 		take_who(h, known, s, open, cpu, true, l);

@@ -127,7 +127,35 @@ static int hold_line(struct tracetext *t)
 	return t->held.error;
 }
 
-/* More of the text, into what is free of buf; NULs, which no line has, become '?'. */
+/* NULs, which no line has, become '?', and the blanks that mails do not break at become blanks. */
+static void make_plain(char *s, const char *end)
+{
+	for (char *c = s; (c = memchr(c, '\0', (size_t)(end - c)));)
+		*c = '?';
+	for (char *c = s; (c = memchr(c, 0xc2, (size_t)(end - c))); c++)
+		if (c + 1 < end && c[1] == (char)0xa0)
+			c[0] = c[1] = ' ';
+}
+
+/* A mail as it was sent: what "=3D" and "=" at the end of a line stand for. */
+static void unquote(struct tracetext *t, char *to)
+{
+	for (const char *s = to; s < t->buf + t->have; s++) {
+		const int high = *s == '=' ? str_hex_value(s[1]) : -1;
+		const int low = high < 0 ? -1 : str_hex_value(s[2]);
+
+		if (*s == '=' && (s[1] == '\n' || s[1] == '\r'))
+			s += strcspn(s, "\n");
+		else
+			*to++ = low < 0 ? *s : (char)(high << 4 | low);
+		s += low < 0 ? 0 : 2;
+	}
+	t->have = (size_t)(to - t->buf);
+	*to = '\0';
+	make_plain(t->buf, to);
+}
+
+/* More of the text, into what is free of buf. */
 static int fill_lines(struct tracetext *t)
 {
 	const int ret = hold_line(t);
@@ -141,7 +169,7 @@ static int fill_lines(struct tracetext *t)
 	t->have -= t->at;
 	t->at = 0;
 	while (t->have < MAX_SEARCH && !t->eof) {
-		char *to = t->buf + t->have, *nul = to;
+		char *to = t->buf + t->have;
 		size_t room = MAX_SEARCH - t->have;
 		ssize_t n = t->packed ? cap_unpack_stream(&t->unpacker, "zlib", read_source, t, to,
 							  room)
@@ -154,8 +182,7 @@ static int fill_lines(struct tracetext *t)
 		t->eof = n <= 0 || t->full;
 		n = MAX(n, 0);
 		t->plain += (uint64_t)n;
-		while ((nul = memchr(nul, '\0', (size_t)(to + n - nul))))
-			*nul = '?';
+		make_plain(to - (t->have > 0), to + n);
 		t->have += (size_t)n;
 	}
 	t->buf[t->have] = '\0';
@@ -219,41 +246,28 @@ static bool find_side(struct tracetext *t)
 
 /* ---- events ---- */
 
-/* Behind the head, what is used of it, and how much was lost. */
-static size_t used_of(const uint8_t *block)
-{
-	return MIN((size_t)BLOCK, 16 + (load_u64(block + 8) & COMMIT) + 8);
-}
-
-/* Small pages would cost as much again as all else that is done for their lines. */
-static int add_chunk(struct tracetext *t)
-{
-	uint8_t *chunk;
-
-	t->full |= t->nchunk == MAX_KEPT / CHUNK;
-	if (t->full)
-		return -EFBIG;
-	chunk = xmem(aligned_alloc(CHUNK, CHUNK));
-	xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &chunk, sizeof(chunk));
-	(void)madvise(chunk, CHUNK, MADV_HUGEPAGE);
-	t->room = CHUNK - BLOCK;
-	return 0;
-}
-
 /* Of times that go back each is in a sub-buffer of its own, so only what is used is kept. */
 static int keep_block(void *arg, const void *buf)
 {
 	struct tt_cpu *cpu = arg;
 	struct tracetext *t = cpu->t;
-	const size_t n = used_of(buf);
-	int ret = t->room < n ? add_chunk(t) : 0;
-	uint8_t *copy;
+	/* behind the head, and how much was lost */
+	const size_t n = MIN((size_t)BLOCK, 16 + (load_u64(buf + 8) & COMMIT) + 8);
+	uint8_t *at;
 
-	if (ret)
-		return ret;
-	copy = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
+	if (t->room < n) {
+		t->full |= t->nchunk == MAX_KEPT / CHUNK;
+		if (t->full)
+			return -EFBIG;
+		at = xmem(aligned_alloc(CHUNK, CHUNK));
+		xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &at, sizeof(at));
+		/* Small pages would cost as much again as all else that is done for their lines. */
+		(void)madvise(at, CHUNK, MADV_HUGEPAGE);
+		t->room = CHUNK - BLOCK;
+	}
+	at = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
 	t->room -= n;
-	xarray_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy));
+	xarray_add(&cpu->block, &cpu->n, &cpu->cap, &at, sizeof(at));
 	return 0;
 }
 
@@ -295,15 +309,18 @@ static void name_system(struct tt_line *l, const struct tt_event *e)
 
 /* The id of events of that shape with those fields, new if there was none; 0: one too many. */
 static void shape_id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
-			const struct tt_line *l)
+			struct tt_line *l)
 {
 	_cleanup_(sbuf_free) struct sbuf format = { 0 };
-	const uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
-			     hash_bytes(&t->key, l->name.s, l->name.n);
 	char sys[128], name[128];
+	uint64_t key, *at, *first;
 	bool made;
-	uint64_t *at = xu64map_at(&t->id_of, key + (have + 1ull) * 0x9e3779b97f4a7c15u), *first;
 
+	name_system(l, shape->e);
+	t->blind |= shape->e && !(have & 1) && tt_word_is(l->name, "kvm_exit");
+	key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
+	      hash_bytes(&t->key, l->name.s, l->name.n);
+	at = xu64map_at(&t->id_of, key + (have + 1ull) * 0x9e3779b97f4a7c15u);
 	shape->id = (uint16_t)*at;
 	if (!shape->id && t->nid == MAX_IDS)
 		return;
@@ -344,10 +361,12 @@ static uint64_t place_line(struct tracetext *t, const struct tt_line *l)
  * A line without a thread: from kvm_entry on, a CPU runs that vCPU's. One that is inside on two
  * CPUs is of two VMs.
  */
-static void give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, struct tt_line *l)
+static void give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu,
+			const struct tt_event *e, struct tt_line *l)
 {
 	bool entry = tt_word_is(l->name, "kvm_entry");
 
+	name_system(l, e);
 	t->no_thread++;
 	if ((entry || tt_word_is(l->name, "kvm_exit")) && vcpu < CAPTURE_MAX_CPUS) {
 		uint64_t *at = xu64map_at(&t->inside, vcpu);
@@ -355,7 +374,7 @@ static void give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, 
 		t->mixed |= *at && *at != l->cpu + 1u;
 		*at = entry ? l->cpu + 1u : 0;
 		cpu->thread = (int32_t)vcpu + 1;
-	} else if (cpu->thread < 0 && tt_word_is(l->name, "kvm_exit")) {
+	} else if (cpu->thread < 0) {
 		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu); /* of whom? */
 	}
 	l->pid = tt_word_is(l->sys, "kvm") ? cpu->thread : -1;
@@ -395,7 +414,6 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t *record,
 			   uint32_t at, uint32_t slot, uint32_t *later)
 {
-	const struct tt_word none = { "", 0 };
 	uint64_t ref;
 
 	*later = at + (uint32_t)l->text.n + 1;
@@ -405,7 +423,6 @@ static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t
 	ref = (uint64_t)t->base + t->plain - t->have + (uint64_t)(l->text.s - t->buf);
 	ref = ref << 24 | l->text.n << 8 | slot;
 	record[PREEMPT] |= REFERS;
-	at = tt_put_string(record, record + slot, at, none);
 	memcpy(record + at, &ref, sizeof(ref));
 	return at + (uint32_t)sizeof(ref);
 }
@@ -426,7 +443,6 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
 	len = tt_record(&t->shapes, l, &t->isa, record, &shape);
 	have = shape->bits;
-	name_system(l, shape->e);
 	if (!shape->id || shape->have != have)
 		shape_id_of(t, shape, have, l);
 	t->elsewhere += !shape->id;
@@ -435,7 +451,6 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	t->variants += shape->variant;
 	at = place_line(t, l);
 	t->no_cpu += !l->has_cpu;
-	t->blind |= shape->e && !(have & 1) && tt_word_is(l->name, "kvm_exit");
 	t->backwards += cpu->any && at < cpu->last;
 	if (cpu->any && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
@@ -443,7 +458,7 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	cpu->last = at;
 	cpu->any = true;
 	if (l->pid < 0)
-		give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, l);
+		give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, shape->e, l);
 	know_thread(t, l);
 	memcpy(record, &shape->id, sizeof(shape->id));
 	memcpy(record + 4, &l->pid, sizeof(l->pid));
@@ -494,7 +509,8 @@ static int other_line(struct tracetext *t, const char *s)
 
 	int ret;
 
-	if (!t->line || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=")) {
+	if (!t->line || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=") ||
+	    str_starts(p, "```")) {
 		read_entries(t, s);
 		return let_go(t);
 	}
@@ -638,8 +654,7 @@ static int read_again(struct tracetext *t, uint64_t ref, struct tt_word *text)
 	}
 	t->served++;
 	s = t->buf + (pos - t->win);
-	for (char *c = s; (c = memchr(c, '\0', (size_t)(s + n - c)));)
-		*c = '?';
+	make_plain(s, s + n);
 	if (s[n - 1] == '\r')
 		s[n - 1] = ' ';
 	*text = (struct tt_word){ s, n };
@@ -675,7 +690,7 @@ static int put_texts(struct tracetext *t, const uint8_t *block)
 				return ret;
 			record[PREEMPT] &= (uint8_t)~REFERS;
 			len = tt_put_string(record, record + (ref & 0xff),
-					    len - (uint32_t)sizeof(ref) - 1, text);
+					    len - (uint32_t)sizeof(ref), text);
 		}
 		to += subbuf_put(t->made + to, head >> 5, record, len);
 	}
@@ -727,6 +742,7 @@ static int add_cpus(struct tracetext *t)
 static int find_text(struct tracetext *t, struct kvmft_err *err)
 {
 	struct stat st;
+	char *mail;
 	int ret;
 
 	hash_key_init(&t->key);
@@ -743,6 +759,12 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 		return err_lack(err, -ret,
 				"packed by gzip, and this kvmft was built without zlib: "
 				"unpack it first");
+	mail = ret || !t->eof ? NULL
+			      : strstr(t->buf, "Content-Transfer-Encoding: quoted-printable");
+	if (mail) {
+		unquote(t, mail);
+		t->base = -1;
+	}
 	return ret ?: find_side(t) ? 0 : -ENOMSG;
 }
 

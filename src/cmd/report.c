@@ -326,6 +326,7 @@ static int print(struct run *run, enum report_format format)
 static int report_one_capture(struct run *run)
 {
 	const enum report_format format = (enum report_format)MAX(run->o->format, 0);
+	const struct event_class *c;
 	const struct report_totals *t;
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
@@ -334,16 +335,13 @@ static int report_one_capture(struct run *run)
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    "times are in cycles", cli_note, run->err);
 	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
-	if (!ret) {
-		const struct event_class *c = class_recorded(run->fmt);
-
-		/* Without exits, what else there is. */
-		if (!run->o->event && !fmt_find(run->fmt, "kvm", "kvm_exit") && c &&
-		    !run->cap->ndamage && run->ro.semantics != REPORT_PERF && !run->ro.split) {
-			cli_note("%s: kvm_exit was not recorded: this is --event %s",
-				 run->cap->path, class_name(c));
-			run->ro.cls = c;
-		}
+	c = ret ? NULL : class_recorded(run->fmt);
+	/* Without exits, what else there is; no format of a text's is damaged. */
+	if (c && !run->o->event && !fmt_find(run->fmt, "kvm", "kvm_exit") && !run->ro.split &&
+	    (!run->cap->ndamage || run->cap->lacks) && run->ro.semantics != REPORT_PERF) {
+		cli_note("%s: kvm_exit was not recorded: this is --event %s", run->cap->path,
+			 class_name(c));
+		run->ro.cls = c;
 	}
 	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	if (!ret && run->ro.by_rip)

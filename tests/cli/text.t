@@ -327,6 +327,54 @@ for command in report "merge -q" "blame -q" "latency -q sched" "stuck -i"; do
 	err_has '1000 events were overwritten before its first one' "... and how much"
 done
 
+form "a mail as it was sent: lines that = joins, bytes in hex, blanks that do not break" 0 <<-E
+	Content-Transfer-Encoding: quoted-printable
+
+	> vcpu=3D0 is meant=20
+
+	a-1=C2=A0 [001]=C2=A0=C2=A0 1.000001: kvm_entry: vcpu =
+	0
+	=C2=A0a-1=C2=A0 [001]=C2=A0 1.000003: kvm_exit: reason EP=
+	T_VIOLATION rip 0x1000 info 582 0
+	 a-1 [001] 1.000004: kvm_msr: msr_write 830 =3D 0x44400
+	 a-1 [001] 1.000005: kvm_entry: vcpu 0
+E
+line '^a-1 +\[1\] 1.000001000  kvm:kvm_entry: vcpu 0$' "blanks"
+line 'kvm_exit: reason EPT_VIOLATION rip' "a word in two lines"
+line 'kvm_msr: msr_write 830 = 0x44400' "bytes"
+is "$(wc -l <"$tmp/lines")" 4 "... all lines"
+run "$kvmft" report "$tmp/form.txt"
+out_has '^EPT_VIOLATION +1 ' "... and its exit"
+
+printf 'a-1\302\240 [001]\302\240\302\240 1.000001: kvm_entry: vcpu\302\2400\n' >"$tmp/nbsp"
+form "blanks that do not break, copied from a mail" 0 <"$tmp/nbsp"
+line '^a-1 +\[1\] 1.000001000  kvm:kvm_entry: vcpu  0$' "the event"
+
+form "a page in Markdown, of a kernel of 2010" 0 <<-E
+	\`\`\`
+	kvm-5664  [000] 11906.220181: kvm_exit: reason apic_access rip 0xc011518c
+	kvm-5664  [000] 11906.220184: kvm_entry: vcpu 0
+	\`\`\`
+	and then
+E
+line 'kvm_entry: vcpu 0$' "what follows is none of the event"
+run "$kvmft" report "$tmp/form.txt"
+out_has '^ *APIC_ACCESS +1 ' "... an exit in small letters"
+
+form "an access without time and thread" 0 <<-E
+	vcpu_match_mmio: gpa 0xd0000000 Read GPA
+	kvm_mmio: mmio read len 4 gpa 0xd0000000 val 0x74726976
+E
+is "$(wc -l <"$tmp/lines")" 2 "... both lines"
+run "$kvmft" report "$tmp/form.txt"
+out_has '^ *0xd0000000:R +1 ' "... is counted"
+form "ports alone, one line cut" 3 <<-E
+	a-1 [006] 1.000001: kvm_pio: pio_read  at 0x3fd size 1 val 0x60
+	a-1 [006] 1.000002: kvm_pio: pio_read  at 0x3f8 ...
+E
+run "$kvmft" report "$tmp/form.txt"
+out_has '^ *0x3fd:PIN +1 ' "... count"
+
 form "perf script: blanks in names, periods, chains of callers" 0 <<-E
 	 CPU 0/KVM 60250 [003] 1234.567890:          1 kvm:kvm_exit: reason EXIT_NPF rip 0x1000 info 4 fee000b0
 		ffffffff81051234 kvm_foo+0x14 ([kernel.kallsyms])
