@@ -24,8 +24,7 @@ enum blame_what {
 	BLAME_STALL,   /* the vCPU exited, did not halt, and was not re-entered */
 	BLAME_TIMERLAT, /* a sample of the guest's timerlat tracer */
 	BLAME_NOISE,   /* what kept its osnoise tracer from its CPU */
-	BLAME_MARKER,  /* the time between two markers of a program */
-	BLAME_EVENT,   /* ... or two events */
+	BLAME_EVENT,   /* the time between two events */
 	BLAME_MOMENT,  /* none of these: what a vCPU did around a given moment */
 	BLAME_WHATS
 };
@@ -123,7 +122,7 @@ struct blame_opts {
 	uint64_t from, to; /* only what overlaps this, host TSC */
 	bool has_at;	   /* those nearest to host TSC `at`, not the longest; */
 	uint64_t at, near; /* ... up to this far from it, cycles */
-	struct spans_opts spans; /* if set, BLAME_MARKER or BLAME_EVENT alone */
+	struct spans_opts spans; /* if set, BLAME_EVENT alone */
 };
 #define BLAME_TOP_MAX 1000u
 

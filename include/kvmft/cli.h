@@ -137,6 +137,13 @@ struct cmd {
 	const struct cmd *const *verbs;
 };
 
+/* Long options that were taken out, and what does the same; ends with one without a name. */
+struct opt_gone {
+	const char *of; /* the command that had it; NULL: any */
+	const char *name, *instead;
+};
+extern const struct opt_gone kvmft_gone[];
+
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
 /* Names of those left out of this build (SMALL=1), NULL-terminated. */
 extern const char *const kvmft_cmds_elsewhere[];

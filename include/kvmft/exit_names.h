@@ -53,8 +53,6 @@ uint8_t exit_tsc_frac(enum exit_isa isa);
  * past the last.
  */
 const char *exit_module(size_t i, enum exit_isa *isa);
-/* That for CPUs of a vendor; NULL: not known. */
-const char *exit_module_of_vendor(const char *vendor);
 
 /*
  * For a filter of kvm_exit: the field, in newer kernels, that tells a guest's halts, and its value

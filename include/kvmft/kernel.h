@@ -479,8 +479,6 @@ enum kmodule_state {
 /* Ignores the environment; works without /proc/modules. */
 enum kmodule_state kmodule_state_get(const char *name);
 const char *kmodule_state_text(enum kmodule_state s);
-/* 0 if it is loaded already. -ENOENT, -EPERM, -ENOTSUP (built without libkmod). */
-int kmodule_load(const char *name, struct kvmft_err *err) __must_check;
 /*
  * Calls fn for each readable parameter of a loaded module, in no particular order. 0 (also if there
  * is none), -errno, or what fn returned.

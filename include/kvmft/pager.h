@@ -7,7 +7,7 @@
 
 #include "kvmft/util.h"
 
-/* Of the options --color, --wide, --no-pager; color: -1 = auto. */
+/* Of the options --color and --wide, and of what comes bit by bit; color: -1 = auto. */
 struct page_opts {
 	int color;
 	bool wide, no_pager;

@@ -9,9 +9,9 @@
 
 /* ---- which QEMU, and a connection to it ---- */
 
-/* What options say: at most one of vm, qmp and hmp. */
+/* What options say: at most one of vm and monitor, a socket. */
 struct qemu_target {
-	const char *vm, *qmp, *hmp;
+	const char *vm, *monitor;
 	struct opt_u64 timeout;
 };
 

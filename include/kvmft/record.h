@@ -49,16 +49,17 @@ struct record_control {
 };
 
 struct record_config {
-	const char *output, *output_dir, *clock, *cpus, *rotate, *trigger;
+	const char *output, *output_dir, *clock, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt, stacks;
 	int marker; /* enum record_marker, -1 = not given */
 	int profile; /* enum record_profile, likewise: the default, if no events are named */
 	int as;	    /* enum record_as, -1 = detect */
-	struct str_list qemu, qmp, hmp;
-	struct opt_u64 buffer, duration, max_size, min_free, keep, keep_captures;
+	struct str_list qemu, monitors;
+	struct opt_u64 buffer, duration, max_size, min_free, keep;
+	struct opt_u64 keep_captures; /* of --output-dir: what keep says */
 	struct opt_u64 flush, before;
 	bool sync, symbols, guest_processes;
-	bool force, overwrite, allow_lost, quiet, flight, load_modules;
+	bool force, quiet, flight;
 	void (*progress)(const struct record_progress *p); /* may be NULL */
 	struct record_control control;
 };

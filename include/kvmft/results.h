@@ -220,8 +220,6 @@ void advise_metrics(const struct advise_view *w, unsigned int width, struct sbuf
 struct export_config {
 	struct outfile *out;
 	const char *output;   /* its name, for messages */
-	const char *instance; /* for the buffer that has no name; NULL: it is the top one */
-	uint64_t subbuf;      /* bytes of a sub-buffer; 0: as in the capture */
 	bool time_shift;      /* stamps of guests stay, with the option TIME_SHIFT */
 };
 

@@ -16,7 +16,6 @@
 
 struct spans_opts {
 	const char *from, *to; /* as for pick_add_event(); NULL: none are wanted */
-	bool markers;	       /* ... or part of the text of a guest's marker */
 	const char *key;       /* FIELD of both, or FIELD=FIELD (from's, to's); NULL: by thread */
 };
 

@@ -19,7 +19,6 @@ const struct blame_name blame_whats[BLAME_WHATS] = {
 	[BLAME_STALL] = { "stall", "the vCPU exited, or woke from a halt, and was not re-entered" },
 	[BLAME_TIMERLAT] = { "timerlat", "the guest's timerlat tracer measured it" },
 	[BLAME_NOISE] = { "noise", "the guest's osnoise tracer measured it" },
-	[BLAME_MARKER] = { "marker", "the time between two markers" },
 	[BLAME_EVENT] = { "event", "the time between two events" },
 	[BLAME_MOMENT] = { "moment", "nothing was late: what the vCPU did around that time" },
 };
@@ -232,7 +231,7 @@ static __attribute__((noinline)) void pass_any(struct blame *b, uint64_t to)
 
 		s->since = s->begin;
 		s->on = s->vcpu;
-		s->running = s->what == BLAME_MARKER || s->what == BLAME_NOISE ||
+		s->running = s->what == BLAME_NOISE ||
 			     (s->what == BLAME_EVENT && s->tid);
 		b->active[b->nactive++] = b->order[b->next];
 	}

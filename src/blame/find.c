@@ -40,7 +40,7 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 static bool wants(const struct blame *b, enum blame_what what)
 {
 	if (b->o.spans.from)
-		return what == (b->o.spans.markers ? BLAME_MARKER : BLAME_EVENT);
+		return what == BLAME_EVENT;
 	return !b->o.what || b->o.what >> what & 1;
 }
 

@@ -102,7 +102,6 @@ void blame_wait_span(struct blame *b, const struct tl_item *i)
 {
 	struct blame_found f;
 	struct blame_spike *at;
-	struct fmt_field buf;
 	struct span s;
 
 	if (!spans_feed(b->spans, i, &s))
@@ -111,19 +110,15 @@ void blame_wait_span(struct blame *b, const struct tl_item *i)
 		b->homeless++;
 		return;
 	}
-	f.what = b->o.spans.markers ? BLAME_MARKER : BLAME_EVENT;
+	f.what = BLAME_EVENT;
 	f.tid = s.by_guest ? s.tid : 0;
 	f.vm = s.vm;
 	f.vcpu = s.vcpu;
 	f.begin = s.begin;
 	f.end = s.end;
 	at = blame_add(b, &f);
-	if (at && b->o.spans.markers && fmt_field(i->ev, "buf", &buf)) {
-		fmt_str(&buf, i->rec, at->of, sizeof(at->of));
-		at->of[strcspn(at->of, "\n")] = '\0';
-	} else if (at) {
+	if (at)
 		snprintf(at->of, sizeof(at->of), "%s to %s", s.from, fmt_name(i->ev));
-	}
 }
 
 /* ---- what tracers of the guest measured ---- */

@@ -16,7 +16,7 @@
 
 struct blame_opts_given {
 	struct sink_file file; /* first */
-	const char *vm, *format, *from, *to, *at, *from_marker, *to_marker;
+	const char *vm, *format, *from, *to, *at;
 	const char *naming;
 	uint32_t what;
 	int by, clock;
@@ -32,7 +32,7 @@ struct blame_opts_given {
 
 static const char *what_name(size_t i)
 {
-	return i < BLAME_MARKER ? blame_whats[i].name : NULL;
+	return i < BLAME_EVENT ? blame_whats[i].name : NULL;
 }
 
 static const struct opt blame_options[] = {
@@ -52,11 +52,6 @@ static const struct opt blame_options[] = {
 		      "length (default) or time: the order; cause, task or vcpu: a sum for each"),
 	OPTION_NAMED(0, "what", OPT_WORDS, struct blame_opts_given, what, "KIND,...", what_name,
 		     "only these kinds"),
-	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
-	       "the time from a marker with this text, written to trace_marker by a program in\n"
-	       "the guest, ..."),
-	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
-	       "... to the next marker with this text"),
 	SPANS_OPTIONS(struct blame_opts_given, spans),
 	OPTION(0, "vm", OPT_STR, struct blame_opts_given, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
@@ -72,13 +67,9 @@ static const struct opt blame_options[] = {
 	       "show the timeline of each, with N lines before and after"),
 	OPTION_LISTED(0, "format", OPT_WORD, struct blame_opts_given, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
-	OPTION('o', "output", OPT_STR, struct blame_opts_given, file.path, "OUT",
-	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct blame_opts_given, pair),
 	RATE_OPTION(struct blame_opts_given, khz),
 	GUEST_SYMS_OPTIONS(struct blame_opts_given, syms),
-	OPTION(0, "force", OPT_FLAG, struct blame_opts_given, file.force, NULL,
-	       "replace an existing OUT"),
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct blame_opts_given, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
@@ -119,14 +110,8 @@ static int blame_check(struct blame_cmd *m)
 	m->than = o->budget.set ? o->budget : o->than;
 	m->b.o.what = o->what;
 	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
-	if (!o->from_marker != !o->to_marker)
-		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
-	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))
-		return err_usage(m->err, "--from-marker and --to-marker: an empty text would match every marker");
-	if (o->from_marker && o->spans.from)
-		return err_usage(m->err, "--from-marker and --from-event exclude each other");
-	if ((o->from_marker || o->spans.from) && o->what)
-		return err_usage(m->err, "--what: --from-marker and --from-event show only these");
+	if (o->spans.from && o->what)
+		return err_usage(m->err, "--what: --from-event shows only these");
 	if (o->budget.set && (o->than.set || o->at || o->by > BLAME_BY_LENGTH))
 		return err_usage(m->err, "--budget excludes --than, --at and another --by");
 	if (o->at && (o->from || o->to))
@@ -141,8 +126,6 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--context: neither csv nor tables of --by have timelines");
 	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.spans = o->spans;
-	if (o->from_marker)
-		m->b.o.spans = (struct spans_opts){ o->from_marker, o->to_marker, true, NULL };
 	return top_check(&o->top, m->err) ?: rate_check(&o->khz, m->err) ?:
 	       spans_check(&o->spans, m->err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
 }
@@ -204,7 +187,6 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 			m->o->budget.set; /* all of it may be used */
 	ret = when_clock(&m->s.when, &m->p, m->o->clock, &m->clock, cli_note, m->err);
 	ret = ret ?: blame_when(m);
-	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
 	ret = ret ?: only_vm(&m->p, m->o->vm, &m->b.o.vm, m->err);
 	return ret ?: blaming_begin(&m->b);
 }
@@ -240,7 +222,7 @@ static const char *blame_tell_lacks(const struct blame_cmd *m, const char **kind
 	const char *first = NULL;
 
 	*kind = "";
-	for (unsigned int k = 0; k < BLAME_MARKER; k++) {
+	for (unsigned int k = 0; k < BLAME_EVENT; k++) {
 		const char *why = blame_lacks(m->b.b, (enum blame_what)k);
 
 		if (!(m->b.o.what >> k & 1))
@@ -288,7 +270,7 @@ static int no_spikes(const struct blame_cmd *m)
 
 static int blame_show(struct blame_cmd *m)
 {
-	int ret = sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
+	int ret = sink_open(&m->s, NULL, m->o->file.page.f, m->err);
 
 	m->v.blame = m->b.b;
 	m->v.t = m->p.t;
@@ -378,7 +360,6 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	ret = ret ?: blame_show(&m);
 	/* Symbols are read as they are needed. */
 	complete &= guest_syms_whole(&m.syms, cli_note);
-	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
 	ret = ret ?: over_budget(&m);
 	if (!ret && rows) {
 		uint64_t khz = m.p.host.cap->tsc_khz;
@@ -416,7 +397,6 @@ static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 	int ret = captures_first(NULL, &o, err);
 
 	given.file.page.f = out;
-	given.file.out = NULL;
 	ret = ret ?: blame_this(&given, o.argc, o.argv, rows, err);
 	return operands_end(&o, ret);
 }
@@ -459,10 +439,8 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 		o->last = (struct opt_u64){ .v = 1000000000, .set = true };
 	if (ret || o->inputs.n < 2)
 		return ret;
-	if (o->file.path || o->at || o->budget.set)
-		return err_usage(err, o->budget.set ? "--budget takes one session at a time" :
-				 o->at ? "--at takes one session at a time" :
-				 "-o takes one session at a time; > OUT takes all");
+	if (o->at || o->budget.set)
+		return err_usage(err, "--%s takes one session at a time", o->at ? "at" : "budget");
 	ret = blame_check(&m);
 	return ret ?: many_begin(&o->inputs, blame_one, o, cli_note, &o->many, err);
 }
@@ -500,14 +478,15 @@ const struct cmd cmd_blame = {
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"
 		    "  kvmft blame --at 12.345 -C 5 run\n"
-		    "  kvmft blame --from-marker begin --to-marker end run\n"
+		    "  kvmft blame --from-event 'print/buf ~ \"*begin*\"/' \\\n"
+		    "        --to-event 'print/buf ~ \"*end*\"/' run\n"
 		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
 	.groups = "input at than budget top by what vm from to last context format\n"
-		  "from one event to another: from-marker to-marker from-event to-event key\n"
+		  "from one event to another: from-event to-event key\n"
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
-		  "output: vcpu clock output force quiet color wide no-pager",
+		  "output: vcpu clock quiet color wide",
 	.opts_size = sizeof(struct blame_opts_given),
 	.defaults = blame_defaults,
 	.sessions = blame_sessions,

@@ -218,7 +218,7 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 static int clock_live(void *opts, struct kvmft_err *err)
 {
 	struct clock_opts *o = opts;
-	const char *words[] = { "kvmft clock", "clock", "--live", "--no-pager", "--format",
+	const char *words[] = { "kvmft clock", "clock", "--live", "--format",
 				clock_formats[MAX(o->format, 0)], "--color",
 				color_names[MAX(o->file.page_opts.color, 0)],
 				o->watch ? "--watch" : NULL,
@@ -231,7 +231,6 @@ static int clock_live(void *opts, struct kvmft_err *err)
 		.quiet = true,
 		.duration = { !o->watch, LIVE_NS },
 		.flush = { true, FLUSH_NS },
-		.allow_lost = true,
 		.rotate = o->watch ? "8M" : NULL,
 		.keep = { o->watch, 4 },
 	};
@@ -240,6 +239,7 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	char *none = NULL;
 	int ret = 0;
 
+	(void)setenv("KVMFT_PAGER", "", 1); /* it comes bit by bit */
 	if (o->khz.set || (o->watch && o->format > 1))
 		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
 						 : "option --watch writes text or JSON");

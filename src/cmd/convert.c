@@ -60,8 +60,6 @@ static const struct opt convert_options[] = {
 	      "host-local, -global or -perf = OFFSET + (TSC * MULT >> SHIFT), as\n"
 	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
 	      "without kvmclock; given twice: for --from and for --to"),
-	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
-		      convert_clocksources, "clocksource of LAST in the guest's --mono-raw"),
 	RATE_OPTION(struct convert_opts, p.tsc_khz),
 	OPT_END,
 };
@@ -424,7 +422,7 @@ const struct cmd cmd_convert = {
 	.opts = convert_options,
 	.groups = "from to range input vm vcpu tsc-khz guest-capture\n"
 		  "what there is without a capture: tsc-offset tsc-ratio solve pvclock "
-		  "sched-offset kernel-sched-offset mono-raw sched-line clocksource",
+		  "sched-offset kernel-sched-offset mono-raw sched-line ",
 	.opts_size = sizeof(struct convert_opts),
 	.sessions = convert_sessions,
 	.run = convert_run,

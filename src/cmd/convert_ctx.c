@@ -103,13 +103,9 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- CLOCK_MONOTONIC_RAW ---- */
 
-const char *const convert_clocksources[] = { "tsc", "kvm-clock", NULL };
-
 /* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that only at 1 GHz. */
 static bool over_kvmclock(const struct convert_ctx *c, const struct mono_raw *r)
 {
-	if (c->p->clocksource >= 0)
-		return c->p->clocksource == 1;
 	if (c->guest && c->guest->clocksource)
 		return !strcmp(c->guest->clocksource, "kvm-clock");
 	return r->mult == 1ull << r->shift;

@@ -24,11 +24,8 @@ struct convert_params {
 	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
 	const char *tsc_ratio, *pvclock, *kernel_sched;
 	struct str_list mono_raw, cyc2ns;
-	int clocksource; /* index into convert_clocksources, -1 = not given */
 	struct convert_live live;
 };
-
-extern const char *const convert_clocksources[]; /* "tsc", "kvm-clock", NULL */
 
 struct convert_ctx {
 	const struct convert_params *p;

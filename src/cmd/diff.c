@@ -63,9 +63,6 @@ static const struct opt diff_options[] = {
 	RATE_OPTION(struct diff_opts, khz),
 	OPTION_CHOICE(0, "format", struct diff_opts, format, "FORMAT", diff_formats,
 		      "how to print (default: text)"),
-	OPTION('o', "output", OPT_STR, struct diff_opts, file.path, "OUT",
-	       "write to this new file (default: standard output)"),
-	OPTION(0, "force", OPT_FLAG, struct diff_opts, file.force, NULL, "replace an existing OUT"),
 	PAGE_OPTIONS(struct diff_opts, file.page_opts),
 	OPT_END,
 };
@@ -171,7 +168,7 @@ static int side_open(struct run *run, const struct recording *from, struct diff_
 	*s = (struct diff_side){
 		.path = path, .cap = p->host.cap, .fmt = p->host.fmt, .grain = p->host.cap->grain
 	};
-	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
+	return 0;
 }
 
 static void side_losses(struct run *run, const struct diff_side *s)
@@ -428,8 +425,7 @@ static int compare_tables(struct run *run, struct diff_tables *t)
 		ret = diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
 		ret = sink_print(ret, &b, run->s.f, run->err);
 	}
-	ret = ret ?: sink_close(&run->s, false, 0, run->err);
-	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
+	return ret ?: sink_close(&run->s, false, 0, run->err);
 }
 
 /* Which of the files are tables: 0, -errno with err. */
@@ -512,7 +508,7 @@ static int diff_show(struct run *run)
 		.remark = (const char *const *)run->remarks.v,
 		.nremark = run->remarks.n,
 	};
-	int ret = sink_open(&run->s, run->o->file.out, run->o->file.page.f, run->err);
+	int ret = sink_open(&run->s, NULL, run->o->file.page.f, run->err);
 
 	for (size_t i = 0; !ret && run->o->format == FORMAT_CSV && i < run->d.ngate; i++) {
 		_cleanup_(sbuf_free) struct sbuf line = { 0 };
@@ -522,8 +518,7 @@ static int diff_show(struct run *run)
 	}
 	if (!ret && (run->o->format == FORMAT_CSV || run->o->format == FORMAT_JUNIT))
 		sink_remarks_tell(&run->remarks);
-	ret = ret ?: sink_close(&run->s, false, diff_print(&doc, format, run->s.f), run->err);
-	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
+	return ret ?: sink_close(&run->s, false, diff_print(&doc, format, run->s.f), run->err);
 }
 
 /* A recording, or a session in its place, after those of that side. */
@@ -583,7 +578,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	if (o->predict &&
 	    (strcmp(o->event, "vmexit") || o->guests[0].n || o->guests[1].n || o->more[0].n ||
 	     o->more[1].n || o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all ||
-	     o->khz.set || o->format > 0 || o->file.path))
+	     o->khz.set || o->format > 0))
 		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
 	if (o->predict)
 		return advise_predict(o->predict, o->vm, argv, o->file.page.f, err);
@@ -593,7 +588,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 		if (!ret && (run.d.ngate || o->ops.n || o->more[0].n || o->more[1].n))
 			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
 					"and --after compare recordings");
-		ret = ret ?: sink_open(&run.s, o->file.out, o->file.page.f, err);
+		ret = ret ?: sink_open(&run.s, NULL, o->file.page.f, err);
 		ret = ret ?: compare_tables(&run, &t);
 		goto out;
 	}
@@ -641,7 +636,7 @@ const struct cmd cmd_diff = {
 		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
 	.groups = "event vm before-guest after-guest from to than top all fail-if op predict format\n"
-		  "less usual: before after tsc-khz output force color wide no-pager",
+		  "less usual: before after tsc-khz color wide",
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,
 	.sessions = diff_sessions,

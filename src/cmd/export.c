@@ -17,8 +17,7 @@ struct export_opts {
 	struct outfile *out;
 	int clock;
 	bool time_shift, force, quiet;
-	struct opt_u64 subbuf, khz;
-	const char *instance;
+	struct opt_u64 khz;
 	struct pairing_clock pair;
 	const char *from, *until;
 };
@@ -37,11 +36,6 @@ static const struct opt export_options[] = {
 	OPTION_NAMED(0, "to", OPT_WORD, struct export_opts, to, "FORMAT", to_name,
 		     "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
 		     "format of kvmft merge"),
-	OPTION(0, "subbuf", OPT_SIZE, struct export_opts, subbuf, "SIZE",
-	       "trace.dat: size of sub-buffers, a power of two from 4K to 1M\n"
-	       "(default: as in INPUT)"),
-	OPTION(0, "instance", OPT_STR, struct export_opts, instance, "NAME",
-	       "trace.dat: put the events into a buffer of this name, not the top-level one"),
 	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
 	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
 	       "(default: stamps are converted to the host's)"),
@@ -80,11 +74,8 @@ static bool is_db(const struct export_opts *o)
 /* Options that mean nothing for the other kind of output are a mistake, and reported. */
 static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
 {
-	bool dat_only = o->subbuf.set || o->instance || o->time_shift;
-
-	if (!is_dat(o) && dat_only)
-		return err_usage(err, "--subbuf, --instance and --time-shift belong to "
-				      "--to " TRACE_DAT);
+	if (!is_dat(o) && o->time_shift)
+		return err_usage(err, "--time-shift belongs to --to " TRACE_DAT);
 	if (is_dat(o) && o->clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
 				      ", whose stamps are the kernel's");
@@ -383,8 +374,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	_cleanup_(pairing_close) struct pairing p = { 0 };
 	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
 	const struct export_config dat = {
-		.out = o->out, .output = o->output, .instance = o->instance,
-		.subbuf = o->subbuf.v, .time_shift = o->time_shift,
+		.out = o->out, .output = o->output, .time_shift = o->time_shift,
 	};
 	int ret = check_options(o, argc, err);
 
@@ -454,7 +444,7 @@ const struct cmd cmd_export = {
 		"  kvmft export -i host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,
 	.groups = "input output to clock from until\n"
-		  "trace.dat: subbuf instance time-shift\n"
+		  "trace.dat: time-shift\n"
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "output: force quiet",
 	.opts_size = sizeof(struct export_opts),

@@ -440,7 +440,7 @@ const struct cmd cmd_latency = {
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: clock grain force color wide no-pager",
+		  "output: clock grain force color wide",
 	.first = &latency_kinds,
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,

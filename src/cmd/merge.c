@@ -794,7 +794,7 @@ const struct cmd cmd_merge = {
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: long delay force quiet color wide no-pager",
+		  "output: long delay force quiet color wide",
 	.opts_size = sizeof(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,

@@ -58,17 +58,14 @@
 
 /* struct page_opts */
 #define PAGE_OPTIONS(st, m)                                                            \
-	OPTION_CHOICE(0, "color", st, m.color, "WHEN", color_names, COLOR_HELP),       \
-		OPTION(0, "wide", OPT_FLAG, st, m.wide, NULL, WIDE_HELP),              \
-		OPTION(0, "no-pager", OPT_FLAG, st, m.no_pager, NULL,                  \
-		       "on a terminal: not through $KVMFT_PAGER, $PAGER or less")
+	OPTION_CHOICE(0, "color", st, m.color, "WHEN", color_names, COLOR_HELP), \
+		OPTION(0, "wide", OPT_FLAG, st, m.wide, NULL, WIDE_HELP)
 
 /* struct qemu_target */
 #define QEMU_TARGET_OPTIONS(st, member)                                                            \
 	OPTION(0, "vm", OPT_STR, st, member.vm, "SEL",                                             \
 	       "the QEMU of this VM: UUID, name, PID or PID-FD (default: the only one)"),          \
-	OPTION(0, "qmp", OPT_STR, st, member.qmp, "SOCKET", "use QMP on this socket"),           \
-	OPTION(0, "hmp", OPT_STR, st, member.hmp, "SOCKET",                                        \
-	       "use HMP, the human monitor, on this socket"),                               \
+	OPTION(0, "monitor", OPT_STR, st, member.monitor, "SOCKET",                                \
+	       "use the monitor on this socket, QMP or HMP"),                                     \
 	OPTION(0, "timeout", OPT_DURATION, st, member.timeout, "DURATION",                         \
 	       "wait this long for each answer of QEMU (default: 5s)")

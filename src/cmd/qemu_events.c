@@ -130,7 +130,7 @@ const struct cmd cmd_qemu_events = {
 		"Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
 		"unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
 	.examples = "  kvmft qemu events --vm vm1 'virtio_*'\n"
-		    "  kvmft qemu events --qmp /run/vm1.qmp --state enabled",
+		    "  kvmft qemu events --monitor /run/vm1.qmp --state enabled",
 	.opts = events_options,
 	.opts_size = sizeof(struct events_opts),
 	.run = events_run,

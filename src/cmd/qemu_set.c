@@ -138,7 +138,7 @@ const struct cmd cmd_qemu_set = {
 		"PATTERN is the name of an event, or has * and ? as wildcards. Of several that match an\n"
 		"event, the last one counts. Nothing is changed if one of them is unknown.",
 	.examples = "  kvmft qemu set --vm vm1 'virtio_blk_*' on 'virtio_blk_data_plane*' off\n"
-		    "  kvmft qemu set --hmp /run/vm1.hmp --events my-events",
+		    "  kvmft qemu set --monitor /run/vm1.hmp --events my-events",
 	.opts = set_options,
 	.opts_size = sizeof(struct set_opts),
 	.run = set_run,

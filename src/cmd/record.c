@@ -20,8 +20,6 @@ static const struct opt record_options[] = {
 	       "-: a stream to standard output, for kvmft receive"),
 	OPTION(0, "output-dir", OPT_STR, struct record_config, output_dir, "DIR",
 	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
-	OPTION(0, "keep-captures", OPT_U64, struct record_config, keep_captures, "N",
-	       "with --output-dir: remove the oldest captures, to keep N with the new one"),
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "sets: 'default'; 'mem': why vCPUs waited for memory;\n"
@@ -54,10 +52,8 @@ static const struct opt record_options[] = {
 	OPTION(0, "qemu", OPT_LIST, struct record_config, qemu, "PATTERN",
 	       "switch on trace events of QEMU meanwhile; * and ? are wildcards, 'default'\n"
 	       "is a useful set, - in front leaves events out"),
-	OPTION(0, "qmp", OPT_LIST, struct record_config, qmp, "SOCKET",
-	       "--qemu: use QMP on this socket (default: the QEMUs of --vm, or all)"),
-	OPTION(0, "hmp", OPT_LIST, struct record_config, hmp, "SOCKET",
-	       "--qemu: use HMP, the human monitor, on this socket"),
+	OPTION(0, "monitor", OPT_LIST, struct record_config, monitors, "SOCKET",
+	       "--qemu: use this monitor, QMP or HMP (default: of the QEMUs of --vm, or of all)"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_config, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
 	OPTION(0, "clock", OPT_STR, struct record_config, clock, "CLOCK",
@@ -76,7 +72,7 @@ static const struct opt record_options[] = {
 	OPTION(0, "rotate", OPT_STR, struct record_config, rotate, "SIZE|DURATION",
 	       "begin a new segment at this size (100M) or after this time (10m)"),
 	OPTION(0, "keep", OPT_U64, struct record_config, keep, "N",
-	       "keep the last N segments only"),
+	       "keep the last N segments only; with --output-dir: the last N captures"),
 	OPTION(0, "flight-recorder", OPT_FLAG, struct record_config, flight, NULL,
 	       "keep the last events in the kernel's ring; write them out on SIGUSR1, on\n"
 	       "--trigger, and at the end"),
@@ -86,12 +82,6 @@ static const struct opt record_options[] = {
 	       "marker[=TEXT] when a program writes (TEXT) to trace_marker"),
 	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
 	       "flight recorder: how far the ring must reach back; it grows until it does"),
-	OPTION(0, "overwrite", OPT_FLAG, struct record_config, overwrite, NULL,
-	       "when the ring is full, lose the oldest events instead of the newest"),
-	OPTION(0, "allow-lost", OPT_FLAG, struct record_config, allow_lost, NULL,
-	       "exit 0 even when events were lost"),
-	OPTION(0, "cpus", OPT_STR, struct record_config, cpus, "LIST",
-	       "CPUs that kvmft itself may run on: 0-3,8"),
 	OPTION_CHOICE(0, "as", struct record_config, as, "WHAT", record_as_choices,
 		      "what this machine is: a KVM host, a guest, both (default: detected)"),
 	OPTION(0, "guest", OPT_LIST, struct record_options, sides.guests, "NAME[=COMMAND]",
@@ -108,12 +98,14 @@ static const struct opt record_options[] = {
 	       "what kvmft blame says of the last second before that"),
 	OPTION(0, "blame-options", OPT_STR, struct record_options, blame_options, "OPTIONS",
 	       "... with these options: '--last 5s --than 1ms'"),
-	OPTION(0, "remote", OPT_FLAG, struct record_options, remote, NULL,
-	       "what --guest runs in a guest: options and orders come from standard input"),
+	/* What --guest runs in a guest: options and orders come from standard input. */
+	{ .name = "remote",
+	  .type = OPT_FLAG,
+	  .offset = offsetof(struct record_options, remote),
+	  .help = "recorded by another kvmft",
+	  .flags = OPT_HIDDEN },
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
 	       "replace an existing capture; allow a ring larger than 5 % of the memory"),
-	OPTION(0, "load-modules", OPT_FLAG, struct record_config, load_modules, NULL,
-	       "load a missing kvm_intel, kvm_amd or kvm (guest: msr)"),
 	OPTION('q', "quiet", OPT_FLAG, struct record_config, quiet, NULL,
 	       "say nothing unless something is wrong"),
 	OPT_END,
@@ -178,7 +170,7 @@ static void blame_words(const struct record_options *o, struct sbuf *blame)
 		sbuf_addc(&naming, ' ');
 		sbuf_add_word(&naming, path.s ?: "");
 	}
-	sbuf_add(blame, "'kvmft record' blame -q --no-pager --top 3 --naming ");
+	sbuf_add(blame, "'kvmft record' blame -q --top 3 --naming ");
 	sbuf_add_word(blame, naming.s ?: "");
 	sbuf_addf(blame, " %s --", o->blame_options ?: "");
 }
@@ -196,6 +188,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	if (o->blame && !o->c.flight)
 		return err_usage(err, "option --blame needs --flight-recorder");
 	if (o->blame) {
+		(void)setenv("KVMFT_PAGER", "", 1);
 		blame_words(o, &blame);
 		if (blame.error)
 			return err_set(err, ENOMEM, "out of memory");
@@ -309,12 +302,12 @@ const struct cmd cmd_record = {
 	.opts = record_options,
 	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
 		  "quiet\n"
-		  "whom, and what else: vcpu cpus as profile guest-processes stacks sdt marker "
-		  "qemu qmp hmp load-modules\n"
-		  "the ring and the disk: buffer-size clock overwrite allow-lost flush sync "
-		  "min-free rotate keep before output-dir keep-captures force\n"
+		  "whom, and what else: vcpu as profile guest-processes stacks sdt marker "
+		  "qemu monitor\n"
+		  "the ring and the disk: buffer-size clock flush sync "
+		  "min-free rotate keep before output-dir force\n"
 		  "guests: guest-events guest-command guest-options guest-timeout push push-file "
-		  "blame blame-options remote",
+		  "blame blame-options",
 	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,
 	.run = record_cmd,

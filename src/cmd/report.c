@@ -20,7 +20,6 @@ struct opts {
 	int key, semantics, per, by, format;
 	bool percentiles, split;
 	struct str_list given; /* of --input */
-	struct str_list names; /* guests' captures */
 	struct str_list inputs; /* several */
 	struct many *many;
 };
@@ -30,8 +29,8 @@ static const char *const report_formats[] = { "text", "json", "csv", "openmetric
 
 static const char *const semantics_names[] = { "exact", "perf", NULL };
 
-static const char *const by_names[] = { "reason", "stack", "rip", "process", NULL };
-enum { BY_REASON, BY_STACK, BY_RIP, BY_PROCESS };
+static const char *const by_names[] = { "reason", "stack", "rip", "process", "task", NULL };
+enum { BY_REASON, BY_STACK, BY_RIP, BY_PROCESS, BY_TASK };
 
 static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
 
@@ -44,9 +43,8 @@ static const struct opt report_options[] = {
 	OPTION_CHOICE(0, "by", struct opts, by, "WHAT", by_names,
 		      "rows by reason (default); by the guest's code, and reason (rip); by\n"
 		      "the kernel's stack, of all events recorded with --stacks, or those of CLASS;\n"
-		      "or by process of the guest (record --guest-processes)"),
-	OPTION(0, "names", OPT_LIST, struct opts, names, "GUEST[=SEL]",
-	       "--by process: call what the host sees as this capture of the guest does"),
+		      "by process of the guest (record --guest-processes), whose names GUEST knows;\n"
+		      "or by task of the guest, from what GUEST itself recorded"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
 	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
@@ -127,8 +125,6 @@ static int parse(struct run *run)
 		.has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
-	if (o->names.n)
-		return err_usage(run->err, "option --names: only with --by process");
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
 	if (top_check(&o->top, run->err) || rate_check(&o->khz, run->err))
@@ -377,7 +373,7 @@ static int report_one_capture(struct run *run)
 static int by_other_options(const struct run *run)
 {
 	const struct opts *o = run->o;
-	bool process = o->by == BY_PROCESS;
+	bool process = o->by >= BY_PROCESS;
 	const struct {
 		const char *name;
 		bool set;
@@ -391,8 +387,8 @@ static int by_other_options(const struct run *run)
 
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
 		if (other[i].set && process)
-			return err_usage(run->err, "options --by process and --%s exclude each other",
-					 other[i].name);
+			return err_usage(run->err, "options --by %s and --%s exclude each other",
+					 by_names[o->by], other[i].name);
 		else if (other[i].set)
 			return err_usage(run->err,
 					 "options --by stack and --%s exclude each other: kvmft "
@@ -446,18 +442,16 @@ static int by_process(struct run *run)
 	const struct opts *o = run->o;
 	const struct process_opts p = {
 		.input = o->input, .vm = o->vm, .format = cli_formats[MAX(o->format, 0)],
-		.khz = &o->khz, .page = &o->file.page, .top = o->top.v, .names = o->names.n,
+		.khz = &o->khz, .page = &o->file.page, .top = o->top.v, .tasks = o->by == BY_TASK,
 	};
 	int ret = by_other_options(run);
 
 	if (!ret && (top_check(&o->top, run->err) || rate_check(&o->khz, run->err)))
 		ret = -EINVAL;
-	if (!ret && o->names.n && run->nguest)
-		ret = err_usage(run->err, "--names: only with a host alone: with its capture in the "
-					  "place of another INPUT a guest says itself what it ran");
+	if (!ret && p.tasks && !run->nguest)
+		ret = err_usage(run->err, "--by task: what ran only the guest knows: HOST GUEST[=SEL]...");
 	ret = ret ?: sink_input_check(o->input, run->err);
-	return ret ?: report_by_process(&p, o->names.n ? (char **)o->names.v : run->guest,
-					o->names.n ?: run->nguest, run->err);
+	return ret ?: report_by_process(&p, run->guest, run->nguest, run->err);
 }
 
 /* ---- many captures ---- */
@@ -520,7 +514,7 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	int at = 0, ret;
 
 	r->input = r->given.n ? r->given.v[0] : NULL;
-	if (r->by == BY_RIP || r->by == BY_PROCESS) {
+	if (r->by == BY_RIP || r->by >= BY_PROCESS) {
 		/* It is about the host. */
 		if (r->given.n > 1)
 			return err_usage(err, "--by %s: one host at a time", by_names[r->by]);
@@ -602,10 +596,8 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (o->many)
 		return many_print(o->many, &d, err);
-	if (o->by == BY_PROCESS) {
-		ret = by_process(&run);
-		return ret;
-	}
+	if (o->by >= BY_PROCESS)
+		return by_process(&run);
 	ret = parse(&run);
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report_one_capture(&run);
@@ -628,11 +620,11 @@ const struct cmd cmd_report = {
 		    "  kvmft report --split\n"
 		    "  kvmft report --by rip host guest         # which code of the guest causes them\n"
 		    "  kvmft report --by stack --top 10\n"
-		    "  kvmft report --by process host           # record --guest-processes\n"
+		    "  kvmft report --by task host guest        # who in the guest had the vCPUs\n"
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
-	.groups = "input event by names key vm per split percentiles from to top format\n"
-		  "less usual: vcpu pid semantics tsc-khz color wide no-pager\n"
+	.groups = "input event by key vm per split percentiles from to top format\n"
+		  "less usual: vcpu pid semantics tsc-khz color wide\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
 	.opts_size = sizeof(struct opts),
 	.sessions = report_sessions,

@@ -9,7 +9,7 @@ struct process_opts {
 	const struct opt_u64 *khz;
 	const struct page *page;
 	size_t top;
-	bool names; /* guests are only asked for names */
+	bool tasks; /* of guests' own recordings, which else only tell names */
 };
 
 /* An exit code, or -errno with err. */

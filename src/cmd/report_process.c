@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* report_process.c: `kvmft report --by process`, which processes guests ran. */
+/* report_process.c: `kvmft report --by process` and `--by task`, what guests ran. */
 #include "report.h"
 
 #include "kvmft/exit_names.h"
@@ -28,10 +28,11 @@ static int process_check(const struct pairing *p, const struct processes *s, boo
 		return err_lack(err, ENODATA,
 				"%s: not recorded: which process a guest ran, which only hosts with "
 				"AMD's CPUs can tell; `kvmft record` in the guest as well, and "
-				"`kvmft report --by process HOST GUEST`", cap->path);
+				"`kvmft report --by task HOST GUEST`", cap->path);
 	return err_lack(err, ENODATA,
 			"%s: not recorded: which process a guest ran: `kvmft record "
-			"--guest-processes` on the host (AMD), or `kvmft record` in the guest as well",
+			"--guest-processes` on the host (AMD), or `kvmft record` in the guest as "
+			"well, and `kvmft report --by task HOST GUEST`",
 			cap->path);
 }
 
@@ -96,7 +97,7 @@ int report_by_process(const struct process_opts *o, char **guest, size_t nguest,
 	struct processes *s = NULL;
 	struct windows *w = NULL;
 	struct exit_names names;
-	bool tasks = nguest && !o->names, whole = true;
+	bool tasks = o->tasks, whole = true;
 	int64_t vm = -1;
 	int ret = pairing_prepare(&p, o->input, guest, nguest, &po, err);
 

@@ -11,14 +11,12 @@
 #include "kvmft/vm_proc.h"
 
 struct snapshot_opts {
-	bool all, quiet;
+	bool all;
 };
 
 static const struct opt snapshot_options[] = {
 	OPTION(0, "all", OPT_FLAG, struct snapshot_opts, all, NULL,
 	       "all flight recorders of this machine"),
-	OPTION('q', "quiet", OPT_FLAG, struct snapshot_opts, quiet, NULL,
-	       "do not list the recorders that were told"),
 	OPT_END,
 };
 
@@ -169,7 +167,7 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	if (sessions > 1 && !o->all && !argc)
 		ret = several(r, n, err);
 	for (size_t i = 0; i < n; i++) {
-		if (!ret && snapshot_signal(r[i].o) && ++told && !o->quiet)
+		if (!ret && snapshot_signal(r[i].o) && ++told)
 			printf("%d: told to write out its ring\n", r[i].o->pid);
 		sbuf_free(&r[i].words);
 	}

@@ -14,9 +14,9 @@ struct trace_opts {
 	struct trace_config c;
 	struct page_opts page;
 	struct sides_config sides;
-	struct opt_u64 delay, tsc_offset, khz, context;
-	const char *format, *tsc_ratio;
-	struct str_list grep, side, vcpu;
+	struct opt_u64 context;
+	const char *format;
+	struct str_list grep, vcpu;
 };
 
 /*
@@ -67,16 +67,6 @@ static const struct opt trace_options[] = {
 	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
 	       "events to trace in guests, as -e does"),
 	SIDES_OPTIONS(struct trace_opts, sides),
-	OPTION(0, "delay", OPT_DURATION, struct trace_opts, delay, "DURATION",
-	       "with --guest: wait this long for events of other sides (default: 500ms)"),
-	OPTION(0, "tsc-offset", OPT_BITS, struct trace_opts, tsc_offset, "N",
-	       "with --guest: the guests' TSC offset, instead of what this host says"),
-	OPTION(0, "tsc-ratio", OPT_STR, struct trace_opts, tsc_ratio, "R/F",
-	       "with --guest: their TSC scaling ratio and its fraction bits"),
-	OPTION(0, "tsc-khz", OPT_U64, struct trace_opts, khz, "KHZ",
-	       "with --guest: frequency of this host's TSC"),
-	OPTION(0, "side", OPT_LIST, struct trace_opts, side, "SIDE",
-	       "with --guest: only lines of host, guest (any), or a guest's name"),
 	OPTION('v', "vcpu", OPT_LIST, struct trace_opts, vcpu, "LIST",
 	       "with --guest: only these vCPUs and the host threads that run them, e.g. 0,2-5"),
 	OPTION(0, "grep", OPT_EVENTS, struct trace_opts, grep, "EVENT[/FILTER/]",
@@ -110,12 +100,11 @@ static int opt_put_value(struct remote_words *w, const char *option, const char 
 	return ret || !value ? ret : remote_words_add(w, value);
 }
 
-static int opt_put_number(struct remote_words *w, const char *option, const struct opt_u64 *n,
-			  const char *unit)
+static int opt_put_number(struct remote_words *w, const char *option, const struct opt_u64 *n)
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "%" PRIu64 "%s", n->v, unit);
+	snprintf(text, sizeof(text), "%" PRIu64, n->v);
 	return opt_put_value(w, option, n->set ? text : NULL);
 }
 
@@ -138,15 +127,10 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 		ret = ret ?: remote_words_add(w, "--wide");
 	if (o->c.longer)
 		ret = ret ?: remote_words_add(w, "--long");
-	ret = ret ?: opt_put_number(w, "--count", &o->c.count, "");
-	ret = ret ?: opt_put_number(w, "--delay", &o->delay, "ns");
-	ret = ret ?: opt_put_number(w, "--tsc-offset", &o->tsc_offset, "");
-	ret = ret ?: opt_put_value(w, "--tsc-ratio", o->tsc_ratio);
-	ret = ret ?: opt_put_number(w, "--tsc-khz", &o->khz, "");
-	ret = ret ?: put_list(w, "--side", &o->side);
+	ret = ret ?: opt_put_number(w, "--count", &o->c.count);
 	ret = ret ?: put_list(w, "--vcpu", &o->vcpu);
 	ret = ret ?: put_list(w, "--grep", &o->grep);
-	ret = ret ?: opt_put_number(w, "--context", &o->context, "");
+	ret = ret ?: opt_put_number(w, "--context", &o->context);
 	return ret ?: remote_words_add(w, "--");
 }
 
@@ -212,9 +196,7 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
 		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push },
 		{ "push-file", o->sides.push_file },
-		{ "delay", o->delay.set }, { "tsc-offset", o->tsc_offset.set },
-		{ "tsc-ratio", o->tsc_ratio }, { "tsc-khz", o->khz.set },
-		{ "side", o->side.n }, { "vcpu", o->vcpu.n },
+		{ "vcpu", o->vcpu.n },
 		{ "grep", o->grep.n }, { "context", o->context.set }, { "format", o->format },
 	};
 
@@ -276,10 +258,9 @@ const struct cmd cmd_trace = {
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,
 	.groups = "event vm pid duration count guest clock grep vcpu context format\n"
-		  "clocks: tsc clock-offset kvmclock guest-capture pvclock tsc-offset tsc-ratio "
-		  "tsc-khz\n"
-		  "guests: side guest-events guest-options guest-timeout push push-file\n"
-		  "ring and output: buffer-size delay long color wide",
+		  "clocks: tsc clock-offset kvmclock guest-capture pvclock\n"
+		  "guests: guest-events guest-options guest-timeout push push-file\n"
+		  "ring and output: buffer-size long color wide",
 	.opts_size = sizeof(struct trace_opts),
 	.run = trace_cmd,
 };

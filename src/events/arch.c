@@ -120,10 +120,3 @@ enum exit_isa exit_isa_of_vendor(const char *vendor)
 
 	return a ? a->isa : archs[0]->isa;
 }
-
-const char *exit_module_of_vendor(const char *vendor)
-{
-	const struct event_arch *a = of_vendor(vendor);
-
-	return a ? a->module : NULL;
-}

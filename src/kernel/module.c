@@ -18,10 +18,8 @@
 #ifdef HAVE_LIBKMOD
 #include <libkmod.h>
 #endif
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 
 /*
  * libkmod is loaded on demand: it pulls in liblzma and libcrypto, and with it linked, each command
@@ -36,7 +34,7 @@ DLOPEN_NOTE(kmod, "finding and loading kernel modules", LIBRARY);
 #define FUNCTIONS(f) \
 	f(kmod_new) f(kmod_unref) f(kmod_module_new_from_lookup) f(kmod_module_get_module) \
 	f(kmod_module_unref_list) f(kmod_module_get_initstate) f(kmod_module_get_path) \
-	f(kmod_module_probe_insert_module) f(kmod_module_unref)
+	f(kmod_module_unref)
 
 struct lib {
 	void *handle;
@@ -74,17 +72,6 @@ static int lib_open(struct lib *l)
 	return -ENOMEM;
 }
 
-static struct kmod_module *module_lookup(struct lib *l, const char *name)
-{
-	struct kmod_list *list = NULL;
-	struct kmod_module *mod = NULL;
-
-	if (l->kmod_module_new_from_lookup(l->ctx, name, &list) >= 0 && list)
-		mod = l->kmod_module_get_module(list);
-	l->kmod_module_unref_list(list);
-	return mod;
-}
-
 const char *kmodule_backend(void)
 {
 	struct lib l;
@@ -98,7 +85,8 @@ const char *kmodule_backend(void)
 /* -ENOSYS: the library is not there. dir: of the running kernel's modules. */
 static int libkmod_state(const char *name, const char *dir, enum kmodule_state *s)
 {
-	struct kmod_module *mod;
+	struct kmod_list *list = NULL;
+	struct kmod_module *mod = NULL;
 	struct stat st;
 	struct lib l;
 	int ret = lib_open(&l);
@@ -106,7 +94,9 @@ static int libkmod_state(const char *name, const char *dir, enum kmodule_state *
 	if (ret)
 		return ret;
 	*s = KMODULE_UNKNOWN;
-	mod = module_lookup(&l, name);
+	if (l.kmod_module_new_from_lookup(l.ctx, name, &list) >= 0 && list)
+		mod = l.kmod_module_get_module(list);
+	l.kmod_module_unref_list(list);
 	if (mod && l.kmod_module_get_initstate(mod) == KMOD_MODULE_BUILTIN)
 		*s = KMODULE_BUILTIN;
 	else if (mod && l.kmod_module_get_path(mod))
@@ -119,26 +109,6 @@ static int libkmod_state(const char *name, const char *dir, enum kmodule_state *
 	return 0;
 }
 
-/* Install commands of modprobe.d are not run: kvmft starts no shell for others. */
-static int libkmod_insert(const char *name)
-{
-	struct kmod_module *mod;
-	struct lib l;
-	int got = lib_open(&l);
-
-	if (got)
-		return got;
-	got = -ENOENT;
-	mod = module_lookup(&l, name);
-	if (mod) {
-		got = l.kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL,
-							NULL, NULL);
-		l.kmod_module_unref(mod);
-	}
-	lib_close(&l);
-	return got > 0 ? -EPERM : got; /* positive: stopped by a blacklist */
-}
-
 #else
 
 const char *kmodule_backend(void)
@@ -148,11 +118,6 @@ const char *kmodule_backend(void)
 
 static int libkmod_state(const char *name __unused_arg, const char *dir __unused_arg,
 			 enum kmodule_state *s __unused_arg)
-{
-	return -ENOSYS;
-}
-
-static int libkmod_insert(const char *name __unused_arg)
 {
 	return -ENOSYS;
 }
@@ -232,27 +197,6 @@ static enum kmodule_state state_from_lists(const char *name, const char *dir)
 	return s;
 }
 
-/* modprobe handles dependencies and compression; it gets a clean environment. */
-static int insert_by_modprobe(const char *name)
-{
-	char *argv[] = { (char[]){ "modprobe" }, (char[]){ "-q" }, (char[]){ "--" },
-			 strdup(name), NULL };
-	char *envp[] = { (char[]){ "PATH=/usr/sbin:/usr/bin:/sbin:/bin" }, NULL };
-	int status = 0, got;
-	pid_t pid;
-
-	if (!argv[3])
-		return -ENOMEM;
-	got = posix_spawn(&pid, "/sbin/modprobe", NULL, NULL, argv, envp);
-	free(argv[3]);
-	if (got)
-		return got == ENOENT ? -ENOTSUP : -got;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -ENOENT;
-}
-
 /* ---- both ---- */
 
 enum kmodule_state kmodule_state_get(const char *name)
@@ -274,28 +218,6 @@ enum kmodule_state kmodule_state_get(const char *name)
 	}
 	dir = TEXTF("/lib/modules/%.65s", uts.release);
 	return libkmod_state(buf, dir, &s) ? state_from_lists(buf, dir) : s;
-}
-
-int kmodule_load(const char *name, struct kvmft_err *err)
-{
-	enum kmodule_state s = kmodule_state_get(name);
-	char buf[64];
-	int got;
-
-	if (module_name(name, buf, sizeof(buf)))
-		return err_set(err, EINVAL, "%s: not a module name", name);
-	if (s == KMODULE_LOADED || s == KMODULE_BUILTIN)
-		return 0;
-	got = libkmod_insert(buf);
-	if (got == -ENOSYS)
-		got = insert_by_modprobe(buf);
-	if (!got)
-		return 0;
-	if (got == -ENOTSUP)
-		return err_lack(err, ENOTSUP, "cannot load module %s: there is no /sbin/modprobe",
-				name);
-	return err_lack(err, -got, "cannot load module %s (%s): %s%s", name, kmodule_state_text(s),
-			strerror(-got), got == -EPERM || got == -EACCES ? " (run as root)" : "");
 }
 
 int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),

@@ -125,7 +125,7 @@ static void process_json_head(struct json *j, const void *ctx)
 	const struct process_view *v = ((const struct process_doc *)ctx)->v;
 
 	json_put_str(j, "capture", v->cap->path);
-	json_put_str(j, "by", "process");
+	json_put_str(j, "by", v->tasks ? "task" : "process");
 	json_put_str(j, "from", v->tasks ? "sched_switch" : "cr3");
 	json_put_array(j, "vms");
 	for (size_t i = 0; i < v->p->nvm; i++) {

@@ -137,13 +137,9 @@ COMPARE(stream_cmp, struct dat_stream, ORDER(x->buffer, y->buffer) ?: ORDER(x->c
 static int plan_file(struct dat *d)
 {
 	const struct capture *c = d->cap;
-	uint64_t size = d->o->subbuf ?: MAX(c->subbuf_size, 4096u);
+	uint32_t size = MAX(c->subbuf_size, 4096u);
 	uint32_t all;
 
-	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
-		return err_usage(d->err,
-				 "option --subbuf: sub-buffers have a power of two of bytes from "
-				 "4K to 1M");
 	d->spec.cap = c;
 	d->spec.part = tl_source(d->p->t, d->source)->windowed;
 	/* What a damaged capture does not say is the kernel's default. */
@@ -151,7 +147,7 @@ static int plan_file(struct dat *d)
 			: d->p->host.cap->unit_ns ? d->p->host.cap->clock
 						  : "x86-tsc";
 	d->spec.g = (struct subbuf_geom){
-		.size = (uint32_t)size,
+		.size = size,
 		.header = c->page_header,
 		.long_size = c->long_size,
 	};
@@ -165,7 +161,6 @@ static int plan_file(struct dat *d)
 		const char *name = c->stream[i].instance;
 		struct dat_stream *s = &d->stream[i];
 
-		name = *name || !d->o->instance ? name : d->o->instance;
 		*s = (struct dat_stream){ .number = i, .cpu = c->stream[i].cpu };
 		s->buffer = *name ? buffer_named(d, name) : 0;
 		all = MAX(all, s->cpu + 1);
@@ -274,8 +269,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	}
 	if (ret == -EMSGSIZE)
 		err_set(d->err, EMSGSIZE,
-			"an event of %u bytes does not fit into sub-buffers of %u bytes: "
-			"use a larger --subbuf",
+			"an event of %u bytes does not fit into sub-buffers of %u bytes",
 			i->rec->len, d->spec.g.size);
 	tdw_events(d->w, n);
 	ret = ret ?: subbuf_write_end(&sw);

@@ -457,9 +457,6 @@ static int qmp_hello(struct monitor *m, struct kvmft_err *err)
 	size_t len;
 	int ret = qmp_next(m, &v, &len, err);
 
-	if (ret == -EPROTO && m->in.s && str_starts(m->in.s, "QEMU "))
-		return mon_garbage(m, "this is a human monitor: use --hmp", m->in.s, m->in.len,
-				   err);
 	if (ret)
 		return ret;
 	if (!jval_get(v, "QMP", &greeting))
@@ -638,7 +635,7 @@ static int hmp_hello(struct monitor *m, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	if (*m->in.s == '{')
-		return mon_garbage(m, "this is a QMP monitor: use --qmp", m->in.s, m->in.len, err);
+		return mon_garbage(m, "this is a QMP monitor", m->in.s, m->in.len, err);
 	if (!str_starts(m->in.s, "QEMU ") && !hmp_at_prompt(&m->in))
 		return mon_garbage(m,
 				   "this is not the greeting of QEMU's "
@@ -838,6 +835,16 @@ static int greet(struct monitor **m, int ret, struct kvmft_err *err)
 
 	if (!ret) {
 		ret = (*m)->ops->hello(*m, err);
+		/* "QEMU 9.2.1 monitor", or the prompt "(qemu) " */
+		if (ret == -EPROTO && (*m)->kind == MON_QMP && (*m)->in.s &&
+		    strchr("Q(", *(*m)->in.s)) {
+			err->text[0] = '\0';
+			(*m)->kind = MON_HMP;
+			(*m)->ops = ops_of[MON_HMP];
+			if (str_starts((*m)->name, "QMP"))
+				(*m)->name[0] = 'H';
+			ret = (*m)->ops->hello(*m, err);
+		}
 		late = ret == -ETIMEDOUT && !(*m)->in.len;
 	}
 	if (late) /* an idle QEMU greets at once, so it is serving somebody else */

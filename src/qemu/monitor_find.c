@@ -477,7 +477,7 @@ static int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o,
 		return 0;
 	return err_set(err, EPERM,
 		       "process %u (%s) of user %u is refused: %s; if it is a QEMU to be trusted, "
-		       "name its socket: --qmp SOCKET",
+		       "name its socket: --monitor SOCKET",
 		       vm->pid, vm->vmm, o->uid,
 		       ret ? "cannot tell whether it holds a KVM VM" : "it holds no VM of KVM");
 }
@@ -685,7 +685,7 @@ static int cannot_reach(const struct mon_peer *peer, const char *path, int errnu
 	if (errnum == EACCES && !peer->owner->ours)
 		return err_set(err, errnum,
 			       "%s: refused: its user %u may not open it; if it is to be trusted: "
-			       "--qmp %s",
+			       "--monitor %s",
 			       path, peer->owner->uid, path);
 	if (errnum == EACCES || errnum == EPERM)
 		return err_lack(err, errnum, "%s: permission denied: run as root", path);
@@ -771,7 +771,7 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
 	if (!places->n)
 		sbuf_add(&b, "its command line has no monitor; start it with "
-			     "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
+			     "-qmp unix:PATH,server=on,wait=off, or name its socket: --monitor SOCKET");
 	else if (libvirt)
 		sbuf_addf(&b,
 			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
@@ -820,12 +820,12 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err)
 {
 	uint64_t timeout = t->timeout.set ? t->timeout.v : MON_TIMEOUT_NS;
-	const char *path = t->qmp ?: t->hmp;
+	const char *path = t->monitor;
 	int ret;
 
 	*q = (struct qemu){ 0 };
-	if (!!t->vm + !!t->qmp + !!t->hmp > 1)
-		return err_usage(err, "--vm, --qmp and --hmp exclude each other");
+	if (t->vm && path)
+		return err_usage(err, "--vm and --monitor exclude each other");
 	if (!timeout)
 		return err_usage(err, "--timeout 0 leaves no time for an answer");
 	if (!path) {
@@ -844,7 +844,7 @@ int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err
 	}
 	if (!*path)
 		return err_usage(err, "the socket's path is empty");
-	ret = monitor_open(t->qmp ? MON_QMP : MON_HMP, path + (*path == '@'), *path == '@', timeout,
+	ret = monitor_open(MON_QMP, path + (*path == '@'), *path == '@', timeout,
 			   &q->m, err);
 	if (!ret)
 		q->pid = monitor_pid(q->m);

@@ -133,7 +133,7 @@ int qemu_restore(struct monitor *m, const struct mon_events *before, const struc
  * tells whose it was, and `kvmft reset` or the next recording finishes the work:
  *
  *	qemu PID STARTTIME vm -		the QEMU of this process, by a monitor of its command line
- *	qemu PID STARTTIME qmp SOCKET	by this socket, '@' in front of an abstract one; or hmp
+ *	qemu PID STARTTIME monitor SOCKET	by this socket, '@' in front of an abstract one
  *	on EVENT			was off before; of the QEMU above
  */
 
@@ -173,7 +173,7 @@ static int own_name(char *name, size_t size)
 
 void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t)
 {
-	const char *socket = t->qmp ?: t->hmp;
+	const char *socket = t->monitor;
 	_cleanup_free_ char *whole = socket && *socket != '@' ? realpath(socket, NULL) : NULL;
 	struct vm_task task;
 	uint64_t start = 0;
@@ -181,7 +181,7 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 	if (q->pid && vm_task_read(NULL, q->pid, &task, &start))
 		start = 0;
 	sbuf_addf(text, "qemu %u %" PRIu64 " %s %s\n", q->pid, start,
-		  t->qmp ? "qmp" : t->hmp ? "hmp" : "vm", whole ?: socket ?: "-");
+		  socket ? "monitor" : "vm", whole ?: socket ?: "-");
 }
 
 int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
@@ -233,10 +233,8 @@ static int left_off(struct left *l, struct kvmft_err *err)
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%u", l->pid);
-	if (!strcmp(l->kind, "qmp"))
-		t.qmp = l->socket;
-	else if (!strcmp(l->kind, "hmp"))
-		t.hmp = l->socket;
+	if (!strcmp(l->kind, "monitor"))
+		t.monitor = l->socket;
 	else
 		t.vm = pid;
 	ret = qemu_open(&t, &q, err);
@@ -307,7 +305,7 @@ static int left_begin(struct left *l, char *line)
 	l->kind = strtok_r(NULL, " ", &save);
 	l->socket = strtok_r(NULL, "", &save);
 	if (!l->socket || parse_u64(pid, &n) || n > INT32_MAX || parse_u64(start, &l->start) ||
-	    (strcmp(l->kind, "vm") && strcmp(l->kind, "qmp") && strcmp(l->kind, "hmp"))) {
+	    (strcmp(l->kind, "vm") && strcmp(l->kind, "monitor"))) {
 		l->kind = NULL;
 		return -EINVAL;
 	}

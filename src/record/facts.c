@@ -66,7 +66,7 @@ static int facts_ring(struct record *r)
 	meta_u64(&r->line, "subbuf", kinst_subbuf_size(r->k));
 	meta_u64(&r->line, "header", 8 + sizeof(long));
 	meta_u64(&r->line, "buffer_kb", kinst_buffer_kb(r->k));
-	meta_u64(&r->line, "overwrite", r->c->overwrite || r->c->flight);
+	meta_u64(&r->line, "overwrite", r->c->flight);
 	if (r->tids.n)
 		meta_u64(&r->line, "pids", r->tids.n);
 	if (r->c->flight)

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 
-#include "kvmft/exit_names.h"
 #include "kvmft/sandbox.h"
 
 /* ---- the environment ---- */
@@ -42,29 +41,6 @@ int record_environment(char **command, struct kvmft_err *err)
 				       *command);
 	}
 	return 0;
-}
-
-/* ---- modules ---- */
-
-int record_modules(struct record *r)
-{
-	const char *vendor = exit_module_of_vendor(r->tsc.vendor);
-
-	if (!r->c->load_modules)
-		return 0;
-	if (r->side & CAP_SIDE_GUEST) {
-		int ret = kmodule_load("msr", r->err);
-
-		if (ret || !(r->side & CAP_SIDE_HOST))
-			return ret;
-	}
-	/* Another back end may have brought its own kvm and events. */
-	if (kevent_exists(r->t, "kvm", "kvm_exit"))
-		return 0;
-	/* The vendor's module loads kvm, too; if it refuses (no VMX), kvm alone has the events. */
-	if (vendor && !kmodule_load(vendor, NULL))
-		return 0;
-	return kmodule_load("kvm", r->err);
 }
 
 /* ---- privileges ---- */

@@ -168,8 +168,6 @@ static void child_main(struct record *r, int go, int failed, void *command)
 	signal(SIGXFSZ, SIG_DFL);
 	umask(r->env.umask);
 	/* Restoring what it would have had is a courtesy: a failure is no reason not to run it. */
-	if (r->env.affinity)
-		(void)sched_setaffinity(0, r->env.affinity_size, r->env.affinity);
 	if (r->env.has_nofile)
 		(void)!setrlimit(RLIMIT_NOFILE, &r->env.nofile);
 	/* End of file without a byte: the parent gave up before tracing was live. */

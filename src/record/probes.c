@@ -81,7 +81,7 @@ static int cr3_start(struct record *r)
 	if (ret && !r->err->text[0])
 		err_set(r->err, -ret, "%s",
 			ret == -ENOENT ? AMD_BTF " does not say where a vCPU's VMCB is: is kvm_amd "
-					 "loaded (--load-modules), and has its kernel "
+					 "loaded (modprobe kvm), and has its kernel "
 					 "CONFIG_DEBUG_INFO_BTF_MODULES?"
 				       : AMD_BTF " is damaged, or of a newer kind");
 	if (!ret && at[1] < at[0])

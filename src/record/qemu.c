@@ -128,7 +128,7 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 		monitor_within(slot->q.m, t.timeout.v * ANSWERS);
 	ret = ret ?: monitor_events(slot->q.m, &slot->before, err);
 	ret = ret ?: tell_qemu(k, slot, err);
-	slot->where = (struct qemu_target){ .qmp = t.qmp, .hmp = t.hmp };
+	slot->where = (struct qemu_target){ .monitor = t.monitor };
 	if (ret) {
 		qemu_close(&slot->q);
 		mon_events_free(&slot->before);
@@ -165,11 +165,9 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 	const struct record_config *c = k->c;
 	int ret = 0;
 
-	for (size_t i = 0; i < c->qmp.n && !ret; i++)
-		ret = add_qemu(k, (struct qemu_target){ .qmp = c->qmp.v[i] }, err);
-	for (size_t i = 0; i < c->hmp.n && !ret; i++)
-		ret = add_qemu(k, (struct qemu_target){ .hmp = c->hmp.v[i] }, err);
-	if (c->qmp.n || c->hmp.n)
+	for (size_t i = 0; i < c->monitors.n && !ret; i++)
+		ret = add_qemu(k, (struct qemu_target){ .monitor = c->monitors.v[i] }, err);
+	if (c->monitors.n)
 		return ret;
 	for (size_t i = 0; i < c->vms.n && !ret; i++) {
 		const struct qemu_target t = { .vm = c->vms.v[i] };
@@ -491,8 +489,8 @@ static int qemu_options(struct record *r)
 	int ret = 0;
 	bool any = false;
 
-	if (!c->qemu.n && (c->qmp.n || c->hmp.n))
-		return err_usage(err, "--qmp and --hmp need --qemu: they say where it finds QEMU");
+	if (!c->qemu.n && c->monitors.n)
+		return err_usage(err, "--monitor needs --qemu: it says where that finds QEMU");
 	for (size_t i = 0; i < c->qemu.n && !ret; i++) {
 		const char *text = c->qemu.v[i];
 

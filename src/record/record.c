@@ -40,7 +40,7 @@ static void progress_tell(struct record *r)
 	for (size_t i = 0; i < r->ncpu; i++)
 		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
 			/* A flight recorder's ring is meant to overwrite what is old. */
-			p.lost += s.commit_overrun + s.dropped + (r->c->flight ? 0 : s.overrun);
+			p.lost += s.commit_overrun + s.dropped;
 			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
 		}
 	if (r->progress.ns && since && events >= r->progress.events)
@@ -493,7 +493,6 @@ static const struct phase {
 	{ record_look_start, record_look_end },
 	{ record_came_open, record_came_free },
 	{ record_tids, leave_tids },
-	{ record_modules, NULL },
 	{ enter_qemu, leave_qemu },
 	{ enter_events, leave_events },
 	{ enter_probes, leave_probes },
@@ -555,7 +554,7 @@ static int record_finish(struct record *r)
 
 static int record_result(struct record *r)
 {
-	bool incomplete = (r->lost && !r->c->allow_lost) || r->before.cut || r->blind;
+	bool incomplete = r->lost || r->before.cut || r->blind;
 	uint64_t bytes = 0;
 	char size[32];
 
@@ -627,7 +626,6 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	r.env.umask = umask(077);
 	if (signals_take(true) < 0)
 		return err_why(err, errno, "cannot block signals");
-	ret = record_affinity(&r);
 	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
 		ret = phases[i].enter(&r);
 	if (!ret && argv[0])
@@ -669,6 +667,5 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
 		if (phases[i].leave)
 			phases[i].leave(&r);
-	free(r.env.affinity);
 	return ret ?: exit_code;
 }

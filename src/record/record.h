@@ -36,8 +36,6 @@
 struct record_env {
 	mode_t umask;
 	struct rlimit nofile;
-	cpu_set_t *affinity; /* NULL = was not changed */
-	size_t affinity_size;
 	bool has_nofile;
 };
 
@@ -257,7 +255,6 @@ void record_symbols_free(struct record *r);
 
 /* ---- ring.c ---- */
 
-int record_affinity(struct record *r); /* --cpus, before any thread */
 void record_nofile(struct record *r);
 int record_instance(struct record *r);
 /* KiB in the line of /proc/meminfo that begins with this; false: there is none. */
@@ -417,7 +414,6 @@ void record_watch_end(struct record *r);
 
 /* Refuses variables that would load foreign code; command ends with NULL. */
 int record_environment(char **command, struct kvmft_err *err);
-int record_modules(struct record *r); /* --load-modules */
 /*
  * Drops what is not needed from here on, for this thread and those started later. After the capture
  * and the instance exist and COMMAND was forked, before the draining threads.

@@ -119,7 +119,7 @@ void record_loss_look(void *record, struct drain_cpu *c)
 	struct kstats s;
 
 	/* Only a ring that keeps the oldest events refuses new ones. */
-	if (r->c->overwrite || r->c->flight || kinst_stats(r->k, c->cpu, &s, NULL) || !s.now)
+	if (r->c->flight || kinst_stats(r->k, c->cpu, &s, NULL) || !s.now)
 		return;
 	if (s.dropped > seen->dropped) {
 		const struct cap_loss loss = {
@@ -191,14 +191,13 @@ static void note_loss(const struct record *r, const struct drain_cpu *c, const s
 	uint64_t total = util_now_ns() - r->live_ns, percent;
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 
-	if (!lost || (r->c->quiet && r->c->allow_lost))
+	if (!lost)
 		return;
 	add_cause(&why, s->dropped, "found the ring full");
-	add_cause(&why, r->c->flight ? 0 : s->overrun, "were overwritten in it");
 	add_cause(&why, s->commit_overrun, "came while an interrupted one was being written");
 	add_cause(&why, c->dropped_events + s->entries, "were not written out");
 	/* The ring was full: was that because the output could not take more? */
-	if ((s->dropped || (s->overrun && !r->c->flight)) && c->write_ns && total) {
+	if (s->dropped && c->write_ns && total) {
 		percent = MIN(c->write_ns * 100 / total, (uint64_t)100);
 		sbuf_addf(&why, "; the output took %llu %% of the time, up to %llu ms at once%s",
 			  (unsigned long long)percent,
@@ -225,7 +224,7 @@ int record_loss_end(struct record *r)
 			break;
 		/* What a flight recorder overwrites was not requested. */
 		lost = s.dropped + s.commit_overrun + c->dropped_events;
-		lost += r->c->flight ? 0 : s.overrun + s.entries;
+		lost += r->c->flight ? 0 : s.entries;
 		r->lost += lost;
 		r->did_not_fit += r->c->flight ? 0 : s.entries + c->dropped_events;
 		r->stored += s.read - MIN(c->dropped_events, s.read);
@@ -234,9 +233,9 @@ int record_loss_end(struct record *r)
 			r->note("CPU %u: %llu sub-buffers were lost half written: how many events "
 				"they held is unknown",
 				c->cpu, (unsigned long long)c->uncounted);
-		full |= s.dropped || (s.overrun && !r->c->flight);
+		full |= s.dropped;
 	}
-	if (full && !(r->c->quiet && r->c->allow_lost))
+	if (full)
 		r->note("to lose fewer: a larger ring (--buffer-size), or fewer events (--event with a "
 			"filter, --vm)");
 	return ret;
@@ -307,7 +306,7 @@ int record_instance(struct record *r)
 	struct kclock_sample *v;
 
 	c.buffer_percent = 50;
-	c.overwrite = r->c->overwrite || r->c->flight;
+	c.overwrite = r->c->flight;
 	/* Do events come from threads that may have ended before /proc is read? */
 	r->tgids = r->side & CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE;
 	for (size_t i = 0; i < r->events.n; i++)
@@ -347,36 +346,6 @@ uint64_t record_ring_bytes(const struct record *r)
 }
 
 /* ---- of this process ---- */
-
-int record_affinity(struct record *r)
-{
-	size_t size = CPU_ALLOC_SIZE(CAPTURE_MAX_CPUS);
-	struct kcpus list = { 0 };
-	cpu_set_t *set;
-	int ret;
-
-	if (!r->c->cpus)
-		return 0;
-	ret = kcpus_parse(r->c->cpus, &list);
-	if (ret || !list.n) {
-		kcpus_free(&list);
-		return err_usage(r->err, "option --cpus: '%s' is not a list such as 0-3,8",
-				 r->c->cpus);
-	}
-	set = calloc(1, size);
-	r->env.affinity = calloc(1, size);
-	r->env.affinity_size = size;
-	for (size_t i = 0; set && i < list.n; i++)
-		CPU_SET_S(list.cpu[i], size, set);
-	kcpus_free(&list);
-	if (!set || !r->env.affinity)
-		ret = err_set(r->err, ENOMEM, "out of memory");
-	else if (sched_getaffinity(0, size, r->env.affinity) || sched_setaffinity(0, size, set))
-		ret = err_set(r->err, errno, "cannot run on CPUs %s only: %s", r->c->cpus,
-			      errno == EINVAL ? "none of them is online" : strerror(errno));
-	free(set);
-	return ret;
-}
 
 void record_nofile(struct record *r)
 {

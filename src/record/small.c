@@ -7,7 +7,7 @@
 
 static int refuse_qemu(struct record *r)
 {
-	if (!r->c->qemu.n && !r->c->qmp.n && !r->c->hmp.n)
+	if (!r->c->qemu.n && !r->c->monitors.n)
 		return 0;
 	return err_lack(r->err, ENOTSUP, "this small build has no --qemu: use the whole kvmft");
 }

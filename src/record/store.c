@@ -39,10 +39,12 @@ int record_place_check(struct record_config *c, struct kvmft_err *err)
 		return err_usage(err, "--output and --output-dir exclude each other");
 	if (c->output_dir && !isatty(STDERR_FILENO))
 		c->quiet = true;
-	if (c->keep_captures.set && !c->output_dir)
-		return err_usage(err, "--keep-captures goes with --output-dir");
-	if (c->keep_captures.set && !c->keep_captures.v)
-		return err_usage(err, "--keep-captures 0 would remove the new capture");
+	if (c->keep.set && !c->keep.v)
+		return err_usage(err, "option --keep: must be at least 1");
+	if (c->output_dir) {
+		c->keep_captures = c->keep;
+		c->keep.set = false;
+	}
 	if (!record_to_stream(c))
 		return 0;
 	what = c->output_dir	 ? "--output-dir"
@@ -306,9 +308,8 @@ int record_store_check(struct record *r)
 				 "--rotate is not for --flight-recorder: each time the ring is "
 				 "written out makes a segment");
 	if (c->keep.set && !c->rotate && !c->flight)
-		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
-	if (c->keep.set && !c->keep.v)
-		return err_usage(r->err, "option --keep: must be at least 1");
+		return err_usage(r->err, "option --keep needs --output-dir, --rotate or "
+					 "--flight-recorder");
 	if (c->flight && (c->flush.set || c->sync))
 		return err_usage(
 			r->err,

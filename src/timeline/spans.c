@@ -7,7 +7,6 @@
 struct span_end {
 	struct pick *pick;
 	char *key;	   /* the field; NULL: none */
-	const char *text;  /* of a marker, or NULL */
 	const char *lacks; /* the name of an event that has no such field */
 };
 
@@ -35,21 +34,16 @@ struct spans {
 	uint64_t count[SPANS_COUNTS + 1]; /* the last: ended */
 };
 
-static int end_new(struct span_end *e, const struct timeline *t, const struct spans_opts *o,
-		   const char *spec, struct kvmft_err *err)
-{
-	pick_new(t, &e->pick);
-	e->text = o->markers ? spec : NULL;
-	return pick_add_event(e->pick, o->markers ? "ftrace:print" : spec, err);
-}
-
 int spans_new(const struct timeline *t, const struct spans_opts *o, int64_t vm, struct spans **out,
 	      struct kvmft_err *err)
 {
 	struct spans *s = xcalloc(1, sizeof(*s));
 	const char *equals = o->key ? strchrnul(o->key, '=') : NULL;
-	int ret = end_new(&s->from, t, o, o->from, err) ?: end_new(&s->to, t, o, o->to, err);
+	int ret;
 
+	pick_new(t, &s->from.pick);
+	pick_new(t, &s->to.pick);
+	ret = pick_add_event(s->from.pick, o->from, err) ?: pick_add_event(s->to.pick, o->to, err);
 	hash_key_init(&s->hash);
 	s->vm = vm;
 	(void)xarray_grow(&s->open, s->nopen++, &s->cap, sizeof(*s->open));
@@ -72,16 +66,13 @@ static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i,
 	struct fmt_field f;
 	char text[256];
 
-	if ((e->text && !i->src->guest) || !pick_wants(e->pick, i))
+	if (!pick_wants(e->pick, i))
 		return false;
 	(void)!u64map_get(&s->blind, 0, &any);
 	(void)!u64map_get(&s->blind, (uint64_t)i->vm + 1, &own);
 	if (i->host < MAX(any, own))
 		return false;
 	*key = (uint64_t)i->src->index << 32 | (uint32_t)i->tid;
-	if (e->text)
-		return fmt_field(i->ev, "buf", &f) && fmt_str(&f, i->rec, text, sizeof(text)) &&
-		       strstr(text, e->text);
 	if (!e->key)
 		return true;
 	if (fmt_field(i->ev, e->key, &f)) {
@@ -191,8 +182,6 @@ static void spans_gap(struct spans *s, const struct tl_item *i)
 	uint64_t *until, together = s->from.key ? i->src->index : (uint64_t)i->vm;
 	struct span_begun *b;
 
-	if (s->from.text && !i->src->guest)
-		return;
 	until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
 	*until = MAX(*until, i->host + i->width);
 	while ((b = !i->src->guest ? span_newest(s, ALL, 0)

@@ -146,7 +146,7 @@ status_is 0 "names of --output-dir are taken"
 ok "... another one was found" sh -c "ls -d '$tmp'/timed/kvmft-*Z-01/meta"
 is "$(find "$tmp/prey" | wc -l | tr -d ' ')" 1 "... the links led nowhere"
 attacker mkdir "$tmp/timed/kvmft-20000101T000000Z"
-record --output-dir "$tmp/timed" --keep-captures 1
+record --output-dir "$tmp/timed" --keep 1
 status_is 0 "... and removing old captures"
 is "$(find "$tmp/timed" -type l | wc -l | tr -d ' ')" 10 "... touches no link"
 ok "... nor anything that is not a capture" test -d "$tmp/timed/kvmft-20000101T000000Z"
@@ -205,10 +205,8 @@ for path in : .:/usr/bin /usr/bin: /usr/bin::/bin bin; do
 done
 run env PATH=: "$kvmft" record --as host -q -e kvm:kvm_exit -o "$tmp/slash" -- /bin/true
 status_is 0 "... a command by its path is fine"
-run env PATH="$tmp/bin" "$kvmft" record --as guest -q -e kvm:kvm_exit --load-modules -d 50ms -o "$tmp/mod"
-ok "hostile PATH: its modprobe is not run" test ! -e "$tmp/mark"
 run env PATH="$tmp/bin" "$kvmft" reset
-ok "... nor anything else in it" test ! -e "$tmp/mark"
+ok "hostile PATH: nothing in it is run" test ! -e "$tmp/mark"
 run env -i "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms -o "$tmp/bare"
 status_is 0 "no environment at all is fine"
 

@@ -652,12 +652,10 @@ err_has 'io: the guest capture has no block:block_rq_issue' "... which is named"
 run "$kvmft" blame -q --what timerlat "$tmp/host" "$tmp/guest=one"
 status_is 4 "timerlat where no tracer ran"
 err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is reported"
-parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+between() { parts --from-event 'ftrace:print/buf ~ "*begin*"/' --to-event 'print/buf ~ "*end*"/' "$@" "$tmp/host" "$tmp/guest=one" >"$tmp/got"; }
+between
 ok "between markers: asleep, then on another vCPU" grep -qxF \
-	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0, on its way to switch) 1000" "$tmp/got"
-sed 's/^marker/event/' "$tmp/got" >"$tmp/want"
-parts --from-event 'ftrace:print/buf ~ "*begin*"/' --to-event 'print/buf ~ "*end*"/' "$tmp/host" "$tmp/guest=one" >"$tmp/got"
-ok "the same between any two events" diff "$tmp/want" "$tmp/got"
+	"event 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0, on its way to switch) 1000" "$tmp/got"
 run "$kvmft" blame --budget 1s --from-event sched_switch --to-event sched_wakeup "$tmp/host" "$tmp/guest=one"
 status_is 0 "between events, within the budget"
 err_has '^kvmft: [0-9]+ had begun and did not end in the recording: not measured$' "... what did not end is told"
@@ -671,10 +669,9 @@ capture host <"$tmp/gap"
 parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 ok "what a gap of the host hides is lost, not anyone's" grep -qE '^wakeup 6300 lost: lost [0-9]+' "$tmp/got"
 capture host <"$tmp/both"
-run "$kvmft" blame -q --from-marker nosuch --to-marker end "$tmp/host" "$tmp/guest=one"
+run "$kvmft" blame -q --from-event 'print/buf ~ "*nosuch*"/' --to-event 'print/buf ~ "*end*"/' "$tmp/host" "$tmp/guest=one"
 status_is 4 "markers that are not there"
-err_has "no two of 'nosuch' and 'end' follow each other" "... are named"
-run "$kvmft" blame --from-marker begin --to-marker end --than 1s "$tmp/host" "$tmp/guest=one"
+run "$kvmft" blame --from-event 'print/buf ~ "*begin*"/' --to-event 'print/buf ~ "*end*"/' --than 1s "$tmp/host" "$tmp/guest=one"
 err_has 'nothing was late by as much as --than says' "... and exist, but are closer together than --than"
 run "$kvmft" blame -q --at 85us --format json "$tmp/host" "$tmp/guest=one"
 status_is 0 "--at where nothing was late"
@@ -688,8 +685,8 @@ err_has 'no event of a vCPU that --vcpu names' "... is reported"
 # What is late at a moment may have begun long before, and what reaches into a window is whole.
 for when in "--at 50us" "--from 40us --to 45us"; do
 	# shellcheck disable=SC2086 # words
-	parts --from-marker begin --to-marker end $when "$tmp/host" "$tmp/guest=one" >"$tmp/got"
-	ok "$when: all of what reaches there" grep -q '^marker 25500 ' "$tmp/got"
+	between $when
+	ok "$when: all of what reaches there" grep -q '^event 25500 ' "$tmp/got"
 done
 
 # ---- in a trace for Perfetto: the same spikes, by length and how sure their causes are ----
@@ -748,12 +745,12 @@ err_has 'name its VM: kvmft blame run/host run/GUEST=SEL\. VMs there: ' "... by 
 
 # ---- wrong usage ----
 
-for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--from-event a" "--key x" "--budget 1us --than 1us" "--at 1 --from 0" "--what=" "--at abc" \
+for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-event a" "--key x" "--budget 1us --than 1us" "--at 1 --from 0" "--what=" "--at abc" \
 	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch" "--last 1s --at 1" "--last 1s --from 0"; do
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" blame $wrong "$tmp/host"
 	status_is 2 "$wrong"
 done
-run "$kvmft" blame --than 1us --from-marker x --to-marker y --what irq "$tmp/host"
-status_is 2 "markers and --what"
+run "$kvmft" blame --than 1us --from-event x --to-event y --what irq "$tmp/host"
+status_is 2 "events and --what"
 finish

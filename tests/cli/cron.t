@@ -41,7 +41,7 @@ is "$(echo "$newest" | cut -c 1-14)" "$(date -u +kvmft-%Y%m%d)" "... in UTC too"
 
 # The clock was set back meanwhile: a capture is not older than those that existed before it.
 for year in 2197 2198; do cp -r "$dir/$newest" "$dir/kvmft-${year}0101T000000Z"; done
-cron -d 20ms --keep-captures 2
+cron -d 20ms --keep 2
 status_is 0 "the clock was set back"
 is "$(stored | grep -c kvmft-21) $(stored | wc -l | tr -d " ")" "0 2" "... what is named after the future is removed first"
 
@@ -79,19 +79,19 @@ mkdir "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
 echo precious >"$dir/kvmft-20200101T000000Z/file"
 kept=$(stored | grep -v '2020\|other' | tail -n 1)
 mv "$dir/$(stored | grep 'Z' | sed -n 2p)" "$dir/keep-me"
-cron --keep-captures 2 -d 20ms
-status_is 0 "--keep-captures 2"
+cron --keep 2 -d 20ms
+status_is 0 "--keep 2"
 is "$(stored | grep -cv '2020\|other')" 2 "... leaves two with the new one"
 ok "... one of them the newest before" test -d "$dir/$kept"
 ok "... only captures are removed" test -f "$dir/kvmft-20200101T000000Z/file" -a -d "$dir/kvmft-other"
 ok "... nor one of another name" test -f "$dir/keep-me/meta"
 rm -rf "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
 for i in 1 2 3; do
-	cron --keep-captures 2 -d 1ms
+	cron --keep 2 -d 1ms
 done
 is "$(stored | wc -l | tr -d ' ')" 2 "... each time"
-cron --keep-captures 1 -d 1ms
-is "$(stored | wc -l | tr -d ' ')" 1 "--keep-captures 1: only the new one"
+cron --keep 1 -d 1ms
+is "$(stored | wc -l | tr -d ' ')" 1 "--keep 1: only the new one"
 
 # ---- wrong use ----
 
@@ -106,8 +106,8 @@ wrong()
 	err_has "$pattern" "... is reported"
 }
 wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
-wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
-wrong "--keep-captures 0" "would remove the new capture" --output-dir "$dir" --keep-captures 0
+wrong "--keep alone" "needs --output-dir" --keep 2
+wrong "--keep 0" "must be at least 1" --output-dir "$dir" --keep 0
 before=$(ls "$dir")
 run "$kvmft" record --as host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "a disk with less room than --min-free"
@@ -162,7 +162,7 @@ is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]
 # three: a busy machine may hold back one.
 : >"$tmp/off"
 for i in 1 2 3; do
-	cron -d 300ms --keep-captures 1
+	cron -d 300ms --keep 1
 	awk '/^tsc khz=/ { sub("khz=", "", $2); khz = $2 }
 		/^begin tsc=/ { sub("tsc=", "", $2); b = $2 }
 		/^stop tsc=/ { sub("tsc=", "", $2); e = $2 }

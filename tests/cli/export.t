@@ -50,12 +50,9 @@ usage()
 
 usage "trace.dat without a file" 'needs a file: -o OUT' -i "$tmp/host"
 usage "no such format" "option --to: 'xml' is not one of trace.dat" -i "$tmp/host" --to xml
-usage "--subbuf with json" 'belong to --to trace.dat' -i "$tmp/host" --to json --subbuf 4K
+usage "--time-shift with json" 'belongs to --to trace.dat' -i "$tmp/host" --to json --time-shift
 usage "--clock with trace.dat" 'belongs to the formats' -i "$tmp/host" -o "$tmp/x" --clock ns
 usage "--tsc-offset without a guest" 'about guests' -i "$tmp/host" -o "$tmp/x" --tsc-offset 0
-for size in 1K 3000 5K 2M; do
-	usage "--subbuf $size" 'power of two' -i "$tmp/host" -o "$tmp/x" --subbuf $size
-done
 ok "no file was made" test ! -e "$tmp/x"
 
 # ---- the file ----
@@ -134,13 +131,6 @@ same_events()
 }
 
 same_events "version 6" "$tmp/out.dat"
-for how in "--subbuf 64K" "--subbuf 1M" "--instance foo" "--instance foo --subbuf 64K"; do
-	rm -f "$tmp/how.dat"
-	# shellcheck disable=SC2086 # several options
-	run "$kvmft" export -q $how -i "$tmp/host" -o "$tmp/how.dat"
-	status_is 0 "export $how"
-	same_events "$how" "$tmp/how.dat"
-done
 rm -f "$tmp/how.dat"
 run "$kvmft" export -q -i "$tmp/out.dat" -o "$tmp/how.dat"
 status_is 0 "an exported file, exported again"
@@ -193,22 +183,19 @@ perl -e 'open(F, "+<", $ARGV[0]) or die; binmode F;
 	seek F, 12296, 0; print F pack("Q<", $at | 0xc0000000);
 	seek F, 12304 + $at, 0; print F pack("Q<", 777); close F' "$data" "$commit"
 events_of "$tmp/lossy" >"$tmp/want.lossy"
-for how in "" 64K; do
-	rm -f "$tmp/lossy.dat"
-	run "$kvmft" export ${how:+--subbuf "$how"} -i "$tmp/lossy" -o "$tmp/lossy.dat"
-	status_is 3 "lost events $how: exit 3"
-	err_has '777 lost' "... is reported"
-	events_of "$tmp/lossy.dat" >"$tmp/got"
-	ok "... the others are there" same_lines "$tmp/got" "$tmp/want.lossy"
-	run "$kvmft" export -q -i "$tmp/lossy.dat" --to json
-	status_is 3 "... and still known to be lost"
-	out_has '"kind":"gap".*"lost":777' "... and where"
-	if [ -n "$have_trace_cmd" ]; then
-		trace-cmd report "$tmp/lossy.dat" >"$tmp/report" 2>"$tmp/report.err"
-		is "$(grep -c 'CPU:1 \[777 EVENTS DROPPED\]' "$tmp/report") $(cat "$tmp/report.err")" "1 " \
-			"... trace-cmd shows it"
-	fi
-done
+run "$kvmft" export -i "$tmp/lossy" -o "$tmp/lossy.dat"
+status_is 3 "lost events: exit 3"
+err_has '777 lost' "... is reported"
+events_of "$tmp/lossy.dat" >"$tmp/got"
+ok "... the others are there" same_lines "$tmp/got" "$tmp/want.lossy"
+run "$kvmft" export -q -i "$tmp/lossy.dat" --to json
+status_is 3 "... and still known to be lost"
+out_has '"kind":"gap".*"lost":777' "... and where"
+if [ -n "$have_trace_cmd" ]; then
+	trace-cmd report "$tmp/lossy.dat" >"$tmp/report" 2>"$tmp/report.err"
+	is "$(grep -c 'CPU:1 \[777 EVENTS DROPPED\]' "$tmp/report") $(cat "$tmp/report.err")" "1 " \
+		"... trace-cmd shows it"
+fi
 cp -r "$tmp/host" "$tmp/broken"
 printf '\377\377\377\377' | dd of="$tmp/broken/seg000000/cpu1" bs=1 seek=8200 conv=notrunc 2>/dev/null
 run "$kvmft" export -i "$tmp/broken" -o "$tmp/broken.dat"
@@ -261,14 +248,12 @@ if pkg-config --exists libkshark 2>/dev/null; then
 	# shellcheck disable=SC2046 # flags
 	ok "KernelShark's library" "${CC:-cc}" -o "$tmp/kshark" "$top/tests/cli/kshark.c" \
 		$(pkg-config --cflags --libs libkshark)
-	for o in "" 64K; do
-		rm -f "$tmp"/pair*.dat
-		"$kvmft" export -q ${o:+--subbuf "$o"} -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
-		run "$tmp/kshark" "$tmp/pair.dat" "$tmp/pair-one.dat"
-		status_is 0 "KernelShark opens the pair $o"
-		out_has '^guest one of stream 0 is stream 1, threads 1000 1001 1002$' "... as one machine"
-		is "$(sed -n 's/^stream [01] //p' "$out" | uniq | wc -l | tr -d ' ')" 1 "... at the same time"
-	done
+	rm -f "$tmp"/pair*.dat
+	"$kvmft" export -q -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
+	run "$tmp/kshark" "$tmp/pair.dat" "$tmp/pair-one.dat"
+	status_is 0 "KernelShark opens the pair"
+	out_has '^guest one of stream 0 is stream 1, threads 1000 1001 1002$' "... as one machine"
+	is "$(sed -n 's/^stream [01] //p' "$out" | uniq | wc -l | tr -d ' ')" 1 "... at the same time"
 else
 	skip "KernelShark" "no libkshark-dev"
 fi

@@ -101,7 +101,7 @@ ok "... as many as the summary says" test "$(wc -l <"$out")" = \
 	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
 is "$(mem)" "$before" "... nothing is left in memory"
 run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio --tsc --side t1 --format json -N 20
+	--guest-events kvm:kvm_mmio --tsc --format json -N 20
 status_is 0 "trace --guest, an end by count"
 is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
 out_has '"clock":"host-tsc"' "... in TSC"
@@ -158,9 +158,9 @@ out_has "^session /dev/shm/kvmft.2147483647.1.0: left, as something in it is no 
 out_has "^removed .* and 0 session" "... and does not count it"
 ok "... with all that is in it" test -f /dev/shm/kvmft.2147483647.1.0/mine/file
 rm -rf /dev/shm/kvmft.2147483647.1.0
-run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
-status_is 2 "trace --guest with a side that does not exist"
-err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --vcpu x -d 3s
+status_is 2 "trace --guest with a vCPU that cannot be"
+err_has "^kvmft trace: option --vcpu: 'x' " "... speaks in its own name"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no command or place that was not given"
 "$tinyvm" --vcpus 2 --ms 60000 >/dev/null &
 fast=$!

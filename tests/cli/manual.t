@@ -91,8 +91,11 @@ make_captures()
 		echo "meta raw last=0 mult=8388608 shift=23 nsec=0 base=0 clocksource=tsc source=mkcap"
 	} >host.txt
 	{
+		echo "event ftrace print 5 u64:ip text:buf"
 		cat "$golden/latency-guest.txt"
 		echo "0 17600 77 msr:read_msr msr=0x11 val=5"
+		echo "0 17610 77 ftrace:print buf=begin of 1"
+		echo "0 17620 77 ftrace:print buf=end of 1"
 		echo "meta machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little uuid=$uuid"
 		echo "meta sched kvm_sched_clock_offset=2210749078"
 		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=0 mul=2147483648 shift=1 flags=1"

@@ -226,8 +226,6 @@ run "$kvmft" blame --format csv -i more/a
 ok "... one alone is as without -i" cmp want "$out"
 run "$kvmft" blame
 status_is 2 "blame of nothing"
-run "$kvmft" blame -o one.txt more
-status_is 2 "-o: one at a time"
 run "$kvmft" blame more/a
 status_is 0 "a tree of one session is that"
 ok "... without a head" sh -c "! grep -q '==>' '$out'"

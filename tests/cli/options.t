@@ -218,7 +218,9 @@ wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "an option of another command is no slip" "unknown option --format \(see kvmft help export\)" export --format json
 wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help export\)" export --vm vm1
 wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
-wrong "several sessions and -o" "-o takes one session at a time; > OUT takes all" blame -i a -i b -o "$tmp/none"
+wrong "an option that is no more" "option --no-pager is no more: KVMFT_PAGER=cat" merge --no-pager a b
+wrong "... of one command" "option --tsc-khz is no more: kvmft record, and" trace --tsc-khz 1
+wrong "... not of another" "unknown option --tsc-offset" diff --tsc-offset 1 a b
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o

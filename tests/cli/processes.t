@@ -111,23 +111,24 @@ report --top 1 "$tmp/host"
 out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
 
 guest
-report --format csv --names "$tmp/guest=vm1" "$tmp/host"
-status_is 0 "--names: with a guest's capture for names"
+report --format csv "$tmp/host" "$tmp/guest=vm1"
+status_is 0 "with a guest's capture for names"
 is "$(row as-1 name judged agree)" "alpha 2 2" "... the first one"
 is "$(row as-2 name judged agree)" "beta 2 2" "... the second one"
 is "$(row '(idle)' name judged agree)" " 2 2" "... idle has none"
-report --names "$tmp/guest=vm1" "$tmp/host"
+report "$tmp/host" "$tmp/guest=vm1"
 out_has '^# names are by sched_switch in the guest: it says the same of 6 of 6 exits$' "... and how often both say the same"
 
-report --format csv "$tmp/host" "$tmp/guest=vm1"
-status_is 0 "a guest's capture in the place of INPUT is the truth"
+tasks() { run "$kvmft" report --by task "$@"; }
+tasks --format csv "$tmp/host" "$tmp/guest=vm1"
+status_is 0 "--by task: what the guest itself recorded"
 is "$(row alpha tid cpu_us exits)" "77 3.000 2" "... the first one, until its capture ends"
 is "$(row beta tid cpu_us exits)" "78 2.100 2" "... the second one"
 is "$(row idle tid cpu_us exits)" "0 0.700 2" "... idle"
 grep -v sched_switch "$tmp/guest.text" >"$tmp/less.text"
 echo "0 1100 77 irq:irq_handler_entry irq=30" >>"$tmp/less.text"
 "$mkcap" --capture "$tmp/less" "$tmp/less.text"
-report "$tmp/host" "$tmp/less=vm1"
+tasks "$tmp/host" "$tmp/less=vm1"
 status_is 4 "a guest without sched_switch"
 err_has 'not recorded: sched_switch, which says what ran: `kvmft record` in the guest' "... says what is missing"
 
@@ -177,7 +178,7 @@ rm -rf "$tmp/host"
 "$mkcap" --capture "$tmp/host" "$tmp/host.text"
 report "$tmp/host"
 status_is 4 "without the probe's events"
-err_has 'not recorded: which process a guest ran: `kvmft record --guest-processes` on the host .AMD., or `kvmft record`' \
+err_has 'not recorded: which process a guest ran: `kvmft record --guest-processes` on the host .AMD., or .* --by task HOST GUEST`' \
 	"... says what would have told"
 sed -i 's/AuthenticAMD/GenuineIntel/' "$tmp/host.text"
 rm -rf "$tmp/host"
@@ -246,8 +247,7 @@ for o in "--key time" "--vcpu 0" "--split" "--from 1" "--event ioport" "--per vm
 	report $o "$tmp/host"
 	status_is 2 "--by process and $o exclude each other"
 done
-run "$kvmft" report --names "$tmp/guest=vm1" "$tmp/host"
-status_is 2 "--names goes with --by process"
-report --names "$tmp/guest=vm1" "$tmp/host" "$tmp/guest"
-status_is 2 "--names excludes a guest as INPUT"
+tasks "$tmp/host"
+status_is 2 "--by task: of which guest?"
+err_has "only the guest knows" "... is asked"
 finish

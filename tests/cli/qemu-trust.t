@@ -176,7 +176,7 @@ run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 status_is 0 "a QEMU of root's own needs no KVM"
 again
 start user FAKE_UID=65534 FAKE_LATER="$tmp/user/own.sock.3" "$qemu" -qmp "unix:$tmp/user/own.sock.3,server=on,wait=off"
-run timeout 300 "$kvmft" qemu set --qmp "$tmp/user/own.sock.3" a_one on
+run timeout 300 "$kvmft" qemu set --monitor "$tmp/user/own.sock.3" a_one on
 status_is 0 "... nor does one whose socket root names"
 again
 # Monitors without end, each of which takes time.

@@ -47,7 +47,7 @@ told()
 # ---- QMP that behaves ----
 
 fake "$hello" @wait "$event" "$caps" @wait "$version$event" @wait "$event$three" @hold
-run "$kvmft" qemu events --qmp "$sock"
+run "$kvmft" qemu events --monitor "$sock"
 status_is 0 "QMP: events, with unrequested messages in between"
 is "$(cat "$out")" "enabled      a_two  (vcpu)
 disabled     b_one
@@ -57,7 +57,7 @@ is "$(sed 's/.*execute":"\([a-z_-]*\)".*/\1/' "$tmp/said" | tr '\n' ' ')" \
 	"qmp_capabilities query-version trace-event-get-state " "... and asked for no more than that"
 
 fake "$hello" @sleep=400 @wait "$caps" @sleep=400 @wait "$version" @wait @sleep=400 "$three" @hold
-run "$kvmft" qemu events --qmp "$sock" --timeout 20s --format csv b_one
+run "$kvmft" qemu events --monitor "$sock" --timeout 20s --format csv b_one
 status_is 0 "late answers within the time limit"
 is "$(cat "$out")" "name,state,vcpu
 b_one,disabled,0" "... are as good as others"
@@ -66,7 +66,7 @@ fake_end
 # One object over many lines, as -qmp-pretty writes; and cut in the middle of everything.
 fake '{\r\n  "QMP"' ': {}\r\n}\r\n' @wait '{"ret' 'urn": {} }' @wait "$version" @wait \
 	'{"return": [{"name": "pre' @sleep=100 'tty", "state": "enabled"}]' '}\r\n' @hold
-run "$kvmft" qemu events --qmp "$sock" --format json
+run "$kvmft" qemu events --monitor "$sock" --format json
 status_is 0 "pretty and in pieces"
 out_has '"name":"pretty","state":"enabled"' "... is understood"
 fake_end
@@ -74,105 +74,103 @@ fake_end
 # ---- QMP that does not ----
 
 fake @deaf
-told "no greeting" "busy: no greeting within 200 ms, so another client" events --qmp "$sock" --timeout 200ms
+told "no greeting" "busy: no greeting within 200 ms, so another client" events --monitor "$sock" --timeout 200ms
 fake "$hello" @wait @hold
-told "no answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 2s
+told "no answer" "no complete answer within 2 s" events --monitor "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [{"name": "b_' @hold
-told "half an answer" "no complete answer within 2 s" events --qmp "$sock" --timeout 2s
+told "half an answer" "no complete answer within 2 s" events --monitor "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait "@endless=$event"
-told "messages without end" "no complete answer within 2 s|never stops sending" events --qmp "$sock" --timeout 2s
+told "messages without end" "no complete answer within 2 s|never stops sending" events --monitor "$sock" --timeout 2s
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [' '@endless={"name": "x", "state": "enabled"}, '
-told "an answer without end" "never stops sending|no complete answer" events --qmp "$sock" --timeout 3s
+told "an answer without end" "never stops sending|no complete answer" events --monitor "$sock" --timeout 3s
 fake "$hello" @wait "$caps" @wait "$version" @wait
-told "hangs up" "QEMU has closed the connection" events --qmp "$sock"
+told "hangs up" "QEMU has closed the connection" events --monitor "$sock"
 fake ''
-told "hangs up at once" "QEMU has closed the connection" events --qmp "$sock"
+told "hangs up at once" "QEMU has closed the connection" events --monitor "$sock"
 fake 'HTTP/1.1 400 Bad Request\r\n' @hold
-told "something else" "what came is not QMP: 'HTTP/1.1 400 Bad Request'" events --qmp "$sock"
+told "something else" "what came is not QMP: 'HTTP/1.1 400 Bad Request'" events --monitor "$sock"
 fake '{"QMP": 01}\r\n' @hold
-told "broken JSON" "what came is not JSON" events --qmp "$sock"
+told "broken JSON" "what came is not JSON" events --monitor "$sock"
 fake '{"hello": 1}\r\n' @hold
-told "another greeting" "not the greeting of QMP" events --qmp "$sock"
+told "another greeting" "not the greeting of QMP" events --monitor "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {}, "id": 99}\r\n' @hold
-told "an answer to something else" "a command that was not sent" events --qmp "$sock"
+told "an answer to something else" "a command that was not sent" events --monitor "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {"a": 1}}\r\n' @hold
-told "no list" "the events are not a list" events --qmp "$sock"
+told "no list" "the events are not a list" events --monitor "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [{"name": "x", "state": "drunk"}]}\r\n' @hold
-told "a state that there is not" "not an event" events --qmp "$sock"
+told "a state that there is not" "not an event" events --monitor "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait \
 	'{"error": {"class": "CommandNotFound", "desc": "no \\u001b[31msuch thing"}}\r\n' @hold
-told "an error, with control characters" "QEMU refused trace-event-get-state" events --qmp "$sock"
+told "an error, with control characters" "QEMU refused trace-event-get-state" events --monitor "$sock"
 is "$(tr -dc '\033' <"$err" | wc -c | tr -d ' ')" 0 "... which do not reach the terminal"
 deep=$(awk 'BEGIN { for (i = 0; i < 2000; i++) printf "[" }')
 fake "$hello" @wait "$deep" @hold
-told "nested without end" "no complete answer|not JSON" events --qmp "$sock" --timeout 2s
+told "nested without end" "no complete answer|not JSON" events --monitor "$sock" --timeout 2s
 
 # ---- set: all or nothing ----
 
 fake "$hello" @wait "$caps" @wait "$three" @hold
 told "set: an event that there is not" "has no event b_onne \(did you mean b_one\?\)" \
-	set --qmp "$sock" b_one on b_onne off
+	set --monitor "$sock" b_one on b_onne off
 is "$(grep -c set-state "$tmp/said")" 0 "... and nothing was switched"
 fake "$hello" @wait "$caps" @wait "$three" @hold
 told "set: an event that was compiled out" "c_out was compiled out of this QEMU \(property disable" \
-	set --qmp "$sock" c_out on
+	set --monitor "$sock" c_out on
 fake "$hello" @wait "$caps" @wait '{"return": [{"name": "mem_trans", "state": "disabled"}, {"name": "mem_exec", "state": "disabled"}]}' @hold
 told "set: the name of a tcg event" "mem has property tcg, .* mem_trans when .* mem_exec when" \
-	set --qmp "$sock" mem on
+	set --monitor "$sock" mem on
 # The second switch fails: the first one is taken back.
 fake "$hello" @wait "$caps" @wait "$three" @wait "$caps" @wait '{"error": {"desc": "no"}}' @wait \
 	'{"return": [{"name": "b_one", "state": "enabled"}, {"name": "a_two", "state": "enabled"}]}' @wait "$caps" @hold
 told "set: QEMU fails in the middle" "QEMU refused trace-event-set-state: no; the former states were restored" \
-	set --qmp "$sock" b_one on a_two off
+	set --monitor "$sock" b_one on a_two off
 is "$(grep -o 'b_one","enable":[a-z]*' "$tmp/said" | tr '\n' ' ')" 'b_one","enable":true b_one","enable":false ' \
 	"... and they were"
 fake "$hello" @wait "$caps" @wait "$three" @wait "$caps" @wait
 told "set: QEMU goes in the middle" "closed the connection, or has ended; the former states could not be restored" \
-	set --qmp "$sock" b_one on a_two off
+	set --monitor "$sock" b_one on a_two off
 
 # ---- HMP ----
 
 greet="QEMU 9.2.1 monitor - type 'help' for more information\\r\\n(qemu) "
 fake "$greet" @wait 'i\e[K\e[Dinfo version\e[K\r\n9.2.1v9\r\n(qemu) ' @wait \
 	'info trace-events\e[K\r\nb : state 1\r\na : state 0\r\n(qe' @sleep=50 'mu) ' @hold
-run "$kvmft" qemu events --hmp "$sock"
+run "$kvmft" qemu events --monitor "$sock"
 status_is 0 "HMP: events"
 is "$(cat "$out")" "disabled     a
 enabled      b" "... echo and prompt are left out"
 fake_end
 fake "$greet" @wait 'x\r\n9.2.1\r\n(qemu) ' @wait "x\\r\\nunknown command: 'info'\\r\\n(qemu) " @hold
-told "HMP: no events" "not an event: 'unknown command" events --hmp "$sock"
+told "HMP: no events" "not an event: 'unknown command" events --monitor "$sock"
 fake "$greet" @wait '@endless=abc\n'
-told "HMP: output without end" "never stops sending|no complete answer" events --hmp "$sock" --timeout 2s
+told "HMP: output without end" "never stops sending|no complete answer" events --monitor "$sock" --timeout 2s
 fake "$greet" @wait 'x\r\n9.2'
-told "HMP: hangs up" "closed the connection" events --hmp "$sock"
+told "HMP: hangs up" "closed the connection" events --monitor "$sock"
 fake 'login: ' @hold
-told "HMP: something else" "not the greeting of QEMU's monitor: 'login: '" events --hmp "$sock"
-fake "$hello" @hold
-told "HMP asked of QMP" "this is a QMP monitor: use --qmp" events --hmp "$sock"
-fake "$greet" @hold
-told "QMP asked of HMP" "this is a human monitor: use --hmp" events --qmp "$sock"
+told "HMP: something else" "what came is not QMP: 'login: '" events --monitor "$sock"
+fake 'Quit' @hold
+told "HMP: something like it" "not the greeting of QEMU's monitor: 'Quit'|no complete answer|no greeting" events --monitor "$sock" --timeout 2s
 
 # ---- trace-file, of a QEMU with back end simple ----
 
 on='trace-file\r\nTrace file "/tmp/a b" on.\r\n(qemu) '
 off='trace-file\r\nTrace file "/tmp/a b" off.\r\n(qemu) '
 fake "$greet" @wait "$on" @hold
-run "$kvmft" qemu trace-file --hmp "$sock"
+run "$kvmft" qemu trace-file --monitor "$sock"
 is "$rc $(cat "$out")" '0 Trace file "/tmp/a b" on.' "trace-file: which one"
 fake_end
 fake "$greet" @wait "$off" @wait 'set\r\n(qemu) ' @wait "$off" @hold
-run "$kvmft" qemu trace-file --hmp "$sock" set '/tmp/a "b\'
+run "$kvmft" qemu trace-file --monitor "$sock" set '/tmp/a "b\'
 status_is 0 "trace-file set"
 fake_end
 is "$(sed -n 2p "$tmp/said")" 'trace-file set "/tmp/a \"b\\"' "... quotes what HMP would misread"
 fake "$greet" @wait "$off" @wait 'on\r\n(qemu) ' @wait "$on" @hold
-run "$kvmft" qemu trace-file --hmp "$sock" on
+run "$kvmft" qemu trace-file --monitor "$sock" on
 status_is 0 "trace-file on"
 err_has "started the file anew: its former contents are gone" "... says what that means"
 fake_end
 fake "$greet" @wait "$off" @wait 'on\r\n(qemu) ' @wait "$off" @hold
-told "trace-file on, which fails" "could not start the file" trace-file --hmp "$sock" on
+told "trace-file on, which fails" "could not start the file" trace-file --monitor "$sock" on
 
 # ---- usage ----
 
@@ -190,7 +188,7 @@ usage "set without anything" "nothing to switch" set
 usage "set without on or off" "'a' must be followed by on or off" set a
 usage "set with something else" "'a' must be followed by on or off, not 'maybe'" set a maybe
 usage "a name that cannot exist" "'a b' cannot name a trace event" set "a b" on
-usage "two monitors" "exclude each other" events --qmp a --hmp b
+usage "two monitors" "exclude each other" events --monitor a --vm b
 usage "trace-file, unknown word" "not on, off, flush" trace-file maybe
 usage "trace-file set without a path" "set needs one PATH" trace-file set
 usage "a line end in a path" "control characters" trace-file set "$(printf 'a\nquit')"
@@ -202,13 +200,13 @@ status_is 1 "a file without patterns"
 err_has "there is no pattern in" "... is reported"
 run "$kvmft" qemu set --events "$tmp/nosuch"
 status_is 1 "a file that is not there"
-run "$kvmft" qemu events --qmp "$tmp/nosuch"
+run "$kvmft" qemu events --monitor "$tmp/nosuch"
 status_is 1 "a socket that is not there"
 err_has "there is no such socket" "... is reported"
-run "$kvmft" qemu events --qmp "$tmp/events"
+run "$kvmft" qemu events --monitor "$tmp/events"
 err_has "nothing listens there" "a file that is not a socket"
 long=$(awk 'BEGIN { for (i = 0; i < 120; i++) printf "x" }')
-run "$kvmft" qemu events --qmp "$tmp/$long"
+run "$kvmft" qemu events --monitor "$tmp/$long"
 err_has "a socket's path has at most 107 bytes" "a path that is too long"
 
 # ---- a real one ----
@@ -224,7 +222,7 @@ run "$kvmft" qemu events --vm "$vm_name" --format json 'virtio_blk_*'
 status_is 0 "QEMU $qemu_version: events by the VM's name, a socket relative to QEMU's directory"
 out_has "\"version\":\"$qemu_version" "... reports its version"
 out_has '"name":"virtio_blk_handle_read","state":"disabled"' "... and the states"
-is "$(states --vm "$vm_name")" "$(states --hmp "$tmp/dir/h,mp.sock")" "QMP and HMP agree which are on"
+is "$(states --vm "$vm_name")" "$(states --monitor "$tmp/dir/h,mp.sock")" "QMP and HMP agree which are on"
 run "$kvmft" qemu set --vm "$qemu_pid" 'virtio_blk_*' on 'virtio_blk_r?_complete' off 'virtio_blk_data*' off
 status_is 0 "set with wildcards"
 is "$(states --vm "$vm_name")" "$(events_called "^virtio_blk_" "^virtio_blk_(data|r._complete)")" \
@@ -233,7 +231,7 @@ run "$kvmft" qemu set --vm "$vm_name" 'virtio_blk_data*' off 'virtio_blk_*' on
 is "$(states --vm "$vm_name" | wc -w | tr -d ' ')" "$("$kvmft" qemu events --vm "$vm_name" 'virtio_blk_*' | wc -l | tr -d ' ')" \
 	"... so order matters"
 printf '# off first\n-virtio_*\n\n  vm_state_notify \r\n-runstate*\nvirtio_notify\n-virtio_notify_irqfd*' >"$tmp/events"
-for how in "--vm $vm_name" "--hmp $tmp/dir/h,mp.sock"; do
+for how in "--vm $vm_name" "--monitor $tmp/dir/h,mp.sock"; do
 	run "$kvmft" qemu set --vm "$vm_name" '*' off virtio_pci_notify_write on
 	# shellcheck disable=SC2086 # option and argument
 	run "$kvmft" qemu set $how --events "$tmp/events" runstate_set on
@@ -249,7 +247,7 @@ status_is 0 "a wildcard that matches nothing"
 err_has "no event matches 'virtio_nosuch_\*'" "... is reported"
 gone=$("$kvmft" qemu events --vm "$vm_name" --state unavailable | awk 'NR == 1 { print $2 }')
 if [ -n "$gone" ]; then
-	run "$kvmft" qemu set --hmp "$tmp/dir/h,mp.sock" "$gone" on
+	run "$kvmft" qemu set --monitor "$tmp/dir/h,mp.sock" "$gone" on
 	status_is 1 "HMP: an event that was compiled out"
 	err_has "$gone stays off: it was compiled out" "... is seen by its staying off"
 fi
@@ -262,12 +260,12 @@ fi
 hold_socket "$tmp/dir/qmp.sock"
 run "$kvmft" qemu events --vm "$vm_name" --timeout 3s virtio_notify
 is "$rc $(cat "$out")" "0 enabled      virtio_notify" "QMP is held by another client: HMP is used"
-run "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock" --timeout 300ms
+run "$kvmft" qemu events --monitor "$tmp/dir/qmp.sock" --timeout 300ms
 status_is 1 "... but not when QMP was asked for"
 err_has "busy: no greeting within 300 ms" "... which is reported"
 unhold_socket
 qemu_stop
-run "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock"
+run "$kvmft" qemu events --monitor "$tmp/dir/qmp.sock"
 status_is 1 "a QEMU that has ended"
 run "$kvmft" qemu events --vm "$vm_name"
 ok "... is not found by name either" test "$rc" -ne 0

@@ -107,7 +107,6 @@ numbered()
 
 for ring in 256K 1M; do
 	numbered "numbered events, ring $ring, flushed all the time" --runs $runs --pause -- -b $ring --flush 1ms
-	numbered "... in a ring that overwrites" --runs $runs --pause -- -b $ring --flush 3ms --overwrite
 done
 numbered "... in segments" --runs $runs -- -b 1M --flush 1ms --rotate 256K
 numbered "... killed at any moment" --runs $runs --kill -- -b 1M --flush 2ms

@@ -45,10 +45,7 @@ some_lost()
 numbered "full ring refuses, 4K sub-buffers" --runs $runs --pause -- -b 256K
 some_lost
 numbered "full ring refuses, 64K sub-buffers" --runs $runs --pause -- -b 1M
-numbered "full ring overwrites, 4K sub-buffers" --runs $runs --pause -- -b 256K --overwrite
-some_lost
 is "$(sed -n 's/.* \([0-9]*\) not where they are told$/\1/p' "$tmp/seq.log")" 0 "... each gap is where it was reported, with its number"
-numbered "full ring overwrites, 64K sub-buffers" --runs $runs --pause -- -b 1M --overwrite
 numbered "two recorders at once" --runs $pairs --two --pause -- -b 256K
 numbered "killed at any moment" --runs $kills --kill -- -b 1M
 # How many are lost is up to what else the machine does: tests/bench/record compares. Here each is accounted for.

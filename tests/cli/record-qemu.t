@@ -15,7 +15,7 @@ fi
 . "$(dirname "$0")/vmlib.sh"
 . "$(dirname "$0")/qemulib.sh"
 
-for args in "--qmp /x" "--hmp /x" "--qemu -virtio_*" "--qemu a/b"; do
+for args in "--monitor /x" "--qemu -virtio_*" "--qemu a/b"; do
 	# shellcheck disable=SC2086 # words on purpose
 	run "$kvmft" record --as host $args -o "$tmp/usage"
 	status_is 2 "wrong usage: $args"
@@ -36,19 +36,19 @@ hmp=$tmp/dir/hmp.sock
 on()
 {
 	run timeout 120 "$kvmft" record --as host -e kvm:kvm_pio "$@" -- \
-		sh -c "\"$kvmft\" qemu events --hmp $hmp --state enabled --format csv >$tmp/during"
+		sh -c "\"$kvmft\" qemu events --monitor $hmp --state enabled --format csv >$tmp/during"
 	during=$(sed '1d; s/,.*//' "$tmp/during" | tr '\n' ' ')
 }
 
-"$kvmft" qemu set --hmp "$hmp" runstate_set on virtio_blk_handle_read on >/dev/null
+"$kvmft" qemu set --monitor "$hmp" runstate_set on virtio_blk_handle_read on >/dev/null
 before="runstate_set virtio_blk_handle_read "
-on -o "$tmp/a" --qmp "$qmp" --qemu 'virtio_blk_*' --qemu '-virtio_blk_data*' --qemu '-virtio_blk_r*'
+on -o "$tmp/a" --monitor "$qmp" --qemu 'virtio_blk_*' --qemu '-virtio_blk_data*' --qemu '-virtio_blk_r*'
 status_is 0 "capture with QEMU's events"
 on=$(events_called "^virtio_blk_" "^virtio_blk_(data|r|handle_read$)")
 is "$during" "$(events_called "^(virtio_blk_|runstate_set$)" "^virtio_blk_(data|r)")" \
 	"... which are on until then, except those left out"
 err_has "^kvmft: $(echo "$on" | wc -w) trace events of QEMU $qemu_pid are on" "... which is reported"
-is "$(states --hmp "$hmp")" "$before" "... and as they were afterwards"
+is "$(states --monitor "$hmp")" "$before" "... and as they were afterwards"
 file_has "$tmp/a/meta" "^qemu pid=$qemu_pid binary=/.*qemu-system-x86_64 backends=.*log.* found=.*log:text.* version=$qemu_version.* monitor=QMP%20" \
 	"the capture knows QEMU, its version, its program and back ends"
 file_has "$tmp/a/meta" "^qemu_on pid=$qemu_pid before=0 events=$(echo "${on% }" | tr " " ,)$" \
@@ -57,37 +57,37 @@ file_has "$tmp/a/meta" "^qemu_on pid=$qemu_pid before=1 events=runstate_set,virt
 	"... and what was on before"
 run "$kvmft" merge "$tmp/a"
 err_has "^kvmft: host: " "... and can be read"
-on -o "$tmp/b" --qmp "$qmp" --qemu default --qemu 'virtio_*'
+on -o "$tmp/b" --monitor "$qmp" --qemu default --qemu 'virtio_*'
 ok "default, and a wildcard" test "$(echo "$during" | wc -w)" -gt 20
-is "$(states --hmp "$hmp")" "$before" "... states as before"
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
+is "$(states --monitor "$hmp")" "$before" "... states as before"
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/c" --monitor "$hmp" --qemu vm_state_notify -- true
 status_is 0 "through HMP"
-is "$(states --qmp "$qmp")" "$before" "... states as before"
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
+is "$(states --monitor "$qmp")" "$before" "... states as before"
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --monitor "$qmp" --qemu virtio_blk_handel_read
 status_is 1 "an event that there is not"
 err_has "did you mean virtio_blk_handle_read" "... is reported"
 ok "... and no capture made" test ! -e "$tmp/d"
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --monitor "$qmp" --qemu 'virtio*'
 status_is 1 "set-up that fails later"
-is "$(states --hmp "$hmp")" "$before" "... states as before"
+is "$(states --monitor "$hmp")" "$before" "... states as before"
 hold_socket "$qmp"
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --monitor "$qmp" --qemu 'virtio*'
 status_is 1 "a monitor that is held"
 err_has "busy: no greeting within" "... is reported"
 unhold_socket
 
 is_on()
 {
-	"$kvmft" qemu events --hmp "$hmp" virtio_notify 2>/dev/null | grep -q '^enabled'
+	"$kvmft" qemu events --monitor "$hmp" virtio_notify 2>/dev/null | grep -q '^enabled'
 }
 
 is_off()
 {
-	[ "$(states --hmp "$hmp" 2>/dev/null)" = "$before" ]
+	[ "$(states --monitor "$hmp" 2>/dev/null)" = "$before" ]
 }
 
 for signal in TERM INT HUP KILL; do
-	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/$signal" --qmp "$qmp" --qemu 'virtio_n*' &
+	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/$signal" --monitor "$qmp" --qemu 'virtio_n*' &
 	recorder=$!
 	ok "SIG$signal: events are on" wait_until is_on
 	kill "-$signal" "$recorder"
@@ -99,7 +99,7 @@ done
 # The process that switches back is killed as well: what is on is on disk, and reset finishes the work.
 kill_both()
 {
-	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/both" --qmp "$qmp" --qemu 'virtio_n*' &
+	"$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/both" --monitor "$qmp" --qemu 'virtio_n*' &
 	recorder=$!
 	wait_until is_on || return 1
 	# The helper's PID is in the name of its file, whoever else records.
@@ -120,7 +120,7 @@ out_has "^QEMU $qemu_pid: [0-9]+ trace events that a killed kvmft had switched o
 ok "... --dry-run changes nothing" is_on
 run timeout 300 "$kvmft" reset
 out_has "^QEMU $qemu_pid: .* are off again: .*virtio_notify( |$)" "... reset switches them off"
-is "$(states --hmp "$hmp")" "$before" "... and no others"
+is "$(states --monitor "$hmp")" "$before" "... and no others"
 ok "... once" sh -c "! grep -qs '^qemu $qemu_pid ' /run/kvmft/kvmft.*"
 ok "both killed again" kill_both
 # It waits for QEMU's answer for a second at most, and leaves the rest to the one after it.
@@ -130,10 +130,10 @@ for next in 1 2 3 4 5; do
 	break
 done
 err_has "QEMU $qemu_pid: .* are off again" "... the next recording switches them off as well"
-is "$(states --hmp "$hmp")" "$before" "... and no others"
+is "$(states --monitor "$hmp")" "$before" "... and no others"
 
 # A QEMU that ends meanwhile takes its states with it.
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --monitor "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
 status_is 0 "QEMU ends during the capture"
 err_has "QEMU $qemu_pid ended during the capture" "... is reported, and no error"

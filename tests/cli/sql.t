@@ -173,7 +173,7 @@ run "$kvmft" export -i host --to sqlite
 status_is 2 "no -o: exit 2"
 run "$kvmft" export -i host --to sqlite -o made.db
 status_is 1 "an existing file is left alone"
-run "$kvmft" export -i host --to sqlite --subbuf 4K -o other.db
+run "$kvmft" export -i host --to sqlite --time-shift -o other.db
 status_is 2 "options of trace.dat are refused"
 
 # ---- recordings of trace-cmd ----

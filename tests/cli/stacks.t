@@ -120,7 +120,7 @@ else
 	skip "Perfetto" "no protoc"
 fi
 # On a terminal it is cut as all tables are.
-TERM=xterm python3 "$top/tests/cli/terminal.py" 30 24 "" env NO_COLOR=1 "$kvmft" report --by stack --no-pager -i "$tmp/s" >"$tmp/narrow"
+TERM=xterm python3 "$top/tests/cli/terminal.py" 30 24 "" env NO_COLOR=1 KVMFT_PAGER=cat "$kvmft" report --by stack -i "$tmp/s" >"$tmp/narrow"
 is "$(grep -v '^kvmft' "$tmp/narrow" | tr -d '\r' | awk 'length > 30' | wc -l | tr -d ' ')" 0 "by stack, on a narrow terminal"
 ok "... is cut there" grep -q '>.*$' "$tmp/narrow"
 run "$kvmft" merge -q --format json "$tmp/s"

@@ -104,16 +104,16 @@ asked()
 mkdir "$tmp/dir"
 qemu_start "$tmp/dir" -qmp unix:qmp.sock,server=on,wait=off -monitor unix:hmp.sock,server=on,wait=off \
 	-trace "file=$tmp/dir/one"
-for how in "--vm $vm_name" "--qmp $tmp/dir/qmp.sock" "--hmp $tmp/dir/hmp.sock"; do
+for how in "--vm $vm_name" "--monitor $tmp/dir/qmp.sock" "--monitor $tmp/dir/hmp.sock"; do
 	# shellcheck disable=SC2086 # option and argument
 	run "$kvmft" qemu trace-file $how
 	is "$rc $(cat "$out")" "0 Trace file \"$tmp/dir/one\" on." "trace-file ${how%% *}: names the file"
 done
-target="--hmp $tmp/dir/hmp.sock"
+target="--monitor $tmp/dir/hmp.sock"
 # shellcheck disable=SC2086
 {
 	"$kvmft" qemu set $target handle_qmp_command on >"$out"
-	ask() { "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock" virtio_notify >"$out"; }
+	ask() { "$kvmft" qemu events --monitor "$tmp/dir/qmp.sock" virtio_notify >"$out"; }
 	ask
 	before=$(asked "$tmp/dir/one")
 	run "$kvmft" qemu trace-file $target flush
@@ -140,7 +140,7 @@ target="--hmp $tmp/dir/hmp.sock"
 	run "$kvmft" qemu trace-file $target set "$tmp/nosuch/dir/file"
 	"$kvmft" qemu set $target handle_qmp_command off >"$out"
 }
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/live" --qmp "$tmp/dir/qmp.sock" --qemu 'handle_qmp*' -- true
+run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/live" --monitor "$tmp/dir/qmp.sock" --qemu 'handle_qmp*' -- true
 status_is 0 "record --qemu"
 file_has "$tmp/live/meta" "^qemu pid=$qemu_pid binary=$qemu backends=log,simple,ftrace,syslog,dtrace found=.*,simple:command version=7\.2" \
 	"... the monitor confirms back end simple"

@@ -198,8 +198,6 @@ static void test_kinds(void **state __unused_arg)
 	assert_true(exit_is_log_full((struct exit_why){ EXIT_ISA_VMX, 62 }));
 	assert_false(exit_is_log_full((struct exit_why){ EXIT_ISA_SVM, 62 }));
 	assert_false(exit_is_log_full((struct exit_why){ EXIT_ISA_SVM, 0 }));
-	assert_string_equal(exit_module_of_vendor("  Shanghai  "), "kvm_intel");
-	assert_string_equal(exit_module_of_vendor("HygonGenuine"), "kvm_amd");
 	assert_true(exit_halt_field("x86_64", "GenuineIntel", field, &halt));
 	assert_string_equal(field, "exit_reason");
 	assert_int_equal(halt, 12);
@@ -210,8 +208,6 @@ static void test_kinds(void **state __unused_arg)
 	assert_int_equal(halt, 1);
 	assert_false(exit_halt_field("x86_64", "", field, &halt));
 	assert_false(exit_halt_field("riscv64", NULL, field, &halt));
-	assert_null(exit_module_of_vendor(""));
-	assert_null(exit_module_of_vendor("another"));
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_VMX), 48);
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_SVM), 32);
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_NONE), 48);

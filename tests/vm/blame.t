@@ -81,7 +81,7 @@ few=
 # shellcheck disable=SC2086 # options
 rig blame --timeout 1200 $few
 phases
-run "$kvmft" blame -q --from-marker begin --to-marker end --format json "$rig/host" "$rig/guest"
+run "$kvmft" blame -q --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/' --format json "$rig/host" "$rig/guest"
 is "$(grep -o '"what":' "$out" | wc -l)" 10 "--top is ten"
 first=$tmp/first
 mv "$rig" "$first"

@@ -10,10 +10,10 @@
 
 rig processes --timeout 500 --env "PROCS_SECONDS=8"
 
-run "$kvmft" report --by process --format json --names "$rig/guest" "$rig/host"
+run "$kvmft" report --by process --format json "$rig/host" "$rig/guest"
 status_is 0 "by address space, with names"
 cp "$out" "$tmp/named"
-run "$kvmft" report --by process --format json "$rig/host" "$rig/guest"
+run "$kvmft" report --by task --format json "$rig/host" "$rig/guest"
 status_is 0 "by the guest's own sched_switch"
 cp "$out" "$tmp/truth"
 is "$(wc -l <"$rig/guest-vm1.usage" | tr -d ' ')" 11 "all processes lived until they were ended"

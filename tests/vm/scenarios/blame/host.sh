@@ -194,7 +194,7 @@ plant_storm()
 	renice -n -20 -p "$(pgrep -x ksoftirqd/1)" >/dev/null
 	guest_runs "work $((MS / 2)) 10000 \"\$marker\""
 	sleep 2
-	phase storm host-irq $((MS * 2)) --from-marker begin --to-marker end
+	phase storm host-irq $((MS * 2)) --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/'
 	SPIN_MS=$((MS * 8))
 	tool plant flood $SPIN_MS $TIMES
 	SPIN_MS=
@@ -285,7 +285,7 @@ plant_lock()
 plant_touch()
 {
 	has_memory touch || return
-	phase touch page-fault $THAN --from-marker begin --to-marker end
+	phase touch page-fault $THAN --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/'
 	in_guest 'taskset -c 0 "$tools/plant" touch "$shared" "$TIMES" "$MS" 0 "$marker"'
 	phase_end
 }
@@ -293,7 +293,7 @@ plant_touch()
 plant_hole()
 {
 	has_memory hole || return
-	phase hole page-fault $THAN --from-marker begin --to-marker end
+	phase hole page-fault $THAN --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/'
 	for _ in 1 2 3; do
 		fallocate -p -o 0 -l 64M /dev/shm/taken
 		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" "$MS" "$marker"'
@@ -318,7 +318,7 @@ plant_swap()
 	taskset $mask "$tools/plant" pageout "$vmm" /dev/shm/taken || fail "plant pageout"
 	echo "$(cat "/sys/block/${swap#/dev/}/dev") riops=4" >/tmp/cgroup/slowio/io.max || fail "no limit of reads"
 	echo "$vmm" >/tmp/cgroup/slowio/cgroup.procs
-	phase swap page-fault $THAN --from-marker begin --to-marker end
+	phase swap page-fault $THAN --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/'
 	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 10 0 "$marker"'
 	phase_end
 	echo "$vmm" >/tmp/cgroup/cgroup.procs
@@ -387,7 +387,7 @@ plant_gsoftirq()
 # A program tells its own deadline.
 plant_marker()
 {
-	phase marker guest-sleep 50 --from-marker begin --to-marker end
+	phase marker guest-sleep 50 --from-event 'print/buf~"*begin*"/' --to-event 'print/buf~"*end*"/'
 	in_guest 'for i in $(seq "$TIMES"); do
 		taskset -c 0 "$tools/plant" mark "$marker" "begin of $i"
 		sleep 0.1
