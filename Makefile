@@ -275,6 +275,10 @@ check:
 check-all:
 	$(Q)CHECK_ALL=1 sh tests/check '$(make_program)' '$(O)'
 
+# After a change of commands or options; tests/cli/skill.t fails until it is done.
+skill: $(prog)
+	$(Q)$(prog) help --json | python3 contrib/skill/generate >contrib/skill/SKILL.md
+
 demo: $(prog)
 	$(Q)KVMFT=$(abspath $(prog)) sh contrib/demo
 
@@ -295,13 +299,13 @@ manuals := $(sort $(wildcard man/*.[157]))
 units := contrib/systemd/kvmft-record.service contrib/systemd/kvmft-record.timer
 # As examples, or, when asked, where systemd finds them: not enabled.
 units_to = $(or $(SYSTEMD_UNITDIR),$(docdir)/examples)
-examples := $(sort $(wildcard $(addprefix contrib/,fleet/* perfetto/* watchdog/*)))
+examples := $(sort $(wildcard $(addprefix contrib/,fleet/* perfetto/* watchdog/* skill/SKILL.md)))
 # Where each file goes, for install and uninstall alike.
 installed = $(sbindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish $(docdir)/examples/kvmft.cron \
 	$(addprefix $(units_to)/,$(notdir $(units))) $(examples:contrib/%=$(docdir)/examples/%)
 # What no other program puts files into.
-own_dirs = $(addprefix $(docdir)/,$(addprefix examples/,fleet perfetto watchdog) examples) $(docdir) $(dir $(static_to))
+own_dirs = $(addprefix $(docdir)/,$(addprefix examples/,fleet perfetto skill watchdog) examples) $(docdir) $(dir $(static_to))
 
 install: $(prog)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(sort $(dir $(installed))))

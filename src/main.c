@@ -16,7 +16,7 @@
 
 static void print_usage(FILE *f)
 {
-	fputs("usage: kvmft [-v] COMMAND [ARGUMENTS] | help [COMMAND] [--all] | --version\n"
+	fputs("usage: kvmft [-v] COMMAND [ARGUMENTS] | help [CMD] [--all|--json] | --version\n"
 	      "commands:\n",
 	      f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
@@ -25,8 +25,8 @@ static void print_usage(FILE *f)
 		fputs("not in this small build:\n ", f);
 	for (const char *const *name = kvmft_cmds_elsewhere; *name; name++)
 		fprintf(f, " %s%s", *name, name[1] ? "" : "\n");
-	fputs("exit: 0 done, 1 failed, 2 usage, 3 with losses, 4 this machine lacks something\n",
-	      f);
+	for (int i = 0; i < KVMFT_EXITS; i++)
+		fprintf(f, "%s %d %s%s", i ? "," : "exit:", i, cli_exits[i], i + 1 < KVMFT_EXITS ? "" : "\n");
 }
 
 /* "qemu" or "qemu events" out of one or two arguments, for cli_find(); NULL if there is none. */
@@ -114,23 +114,27 @@ static int print_help(char **argv)
 	const char *name;
 	const struct cmd *c;
 	char **to = argv;
-	bool all = false;
+	bool all = false, json = false;
 
 	for (char **from = argv; *from; from++) {
-		if (strcmp(*from, "--all"))
-			*to++ = *from;
-		else
+		if (!strcmp(*from, "--all"))
 			all = true;
+		else if (!strcmp(*from, "--json"))
+			json = true;
+		else
+			*to++ = *from;
 	}
 	*to = NULL;
 	name = joined_name(argv, joined, sizeof(joined));
-	if (!name || is_help(name)) {
+	if ((!name || is_help(name)) && !json) {
 		print_usage(stdout);
 		return KVMFT_OK;
 	}
-	c = cli_find(name);
-	if (!c)
+	c = name ? cli_find(name) : NULL;
+	if (name && !c)
 		return unknown_command(name);
+	if (json)
+		return cli_describe(c, KVMFT_VERSION, stdout) ? KVMFT_FAILED : KVMFT_OK;
 	if (c->verbs && argv[1] && !cli_find_verb(c, argv[1], &err)) {
 		cli_say(c->name, err.text);
 		return KVMFT_USAGE;

@@ -154,6 +154,7 @@ struct clockcheck {
 	int64_t only;
 	uint64_t until, newest; /* stamps: what is later is not judged; set by the caller */
 	bool lossy, no_rip;
+	const struct out_clock *clock; /* of the answer's times: set by the caller */
 	bool stray; /* there are clock events of threads whose VM is not known */
 	bool seen[EV_ROLES];
 	struct event_type type[EV_ROLES];

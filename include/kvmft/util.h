@@ -75,6 +75,7 @@ enum kvmft_exit {
 	KVMFT_USAGE = 2,      /* wrong usage */
 	KVMFT_INCOMPLETE = 3, /* done, but events were lost or the input was cut */
 	KVMFT_LACKING = 4,    /* this machine lacks something, named with its remedy */
+	KVMFT_EXITS
 };
 
 /*

@@ -30,6 +30,7 @@ struct verify {
 	uint64_t khz;
 	unsigned int width; /* of a terminal: sentences are wrapped; 0 = they are not */
 	bool color;
+	const struct out_clock *clock; /* of slices; NULL: s since the host's first event */
 };
 
 /* After the walk: the verdict on each guest, and the reasons for it. 0, or -errno with err. */

@@ -15,6 +15,10 @@
 #define HELP_WIDTH  80 /* columns */
 #define HELP_INDENT 29
 
+const char *const cli_exits[KVMFT_EXITS] = {
+	"done", "failed", "usage", "with losses", "this machine lacks something",
+};
+
 const char *const cli_formats[] = { "text", "json", "csv", NULL };
 
 /* Up to a blank outside of `...`: a command that is quoted can be copied as it is. */
@@ -79,8 +83,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	}
 }
 
-/* Whether plain help shows it: those of the first line of groups, or all. */
-static bool opt_is_usual(const struct cmd *c, const struct opt *o)
+bool opt_is_usual(const struct cmd *c, const struct opt *o)
 {
 	size_t len = strlen(o->name);
 

@@ -28,7 +28,7 @@ struct clock_opts {
 	struct sink_file file; /* first */
 	const char *vm;
 	struct opt_u64 khz;
-	int format;
+	int format, clock;
 	bool watch, live;
 };
 
@@ -38,6 +38,9 @@ static const struct opt clock_options[] = {
 	RATE_OPTION(struct clock_opts, khz),
 	OPTION_CHOICE(0, "format", struct clock_opts, format, "FORMAT", clock_formats,
 		      "how to print (default: text)"),
+	OPTION_CHOICE(0, "clock", struct clock_opts, clock, "CLOCK", out_clock_names,
+		      "clock of all times (default: ns since the recording began; of this host now:\n"
+		      "realtime)"),
 	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
 	       "of this host: go on, and print a line for what happens"),
 	PAGE_OPTIONS(struct clock_opts, file.page_opts),
@@ -83,10 +86,26 @@ static int clock_walk(struct pairing *p, struct clockcheck *c, struct kvmft_err 
 	return err_why(err, ret, "cannot read %s", p->host.cap->path);
 }
 
-static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, char **argv,
+/* To be closed, with what its times need. */
+struct clock_asked {
+	struct pairing p;
+	struct when when;
+	struct out_clock clock;
+};
+
+static void clock_close(struct clock_asked *a)
+{
+	when_free(&a->when);
+	pairing_close(&a->p);
+}
+
+static int clock_open(struct clock_asked *a, const struct clock_opts *o, int argc, char **argv,
 		      int64_t *vm, struct kvmft_err *err)
 {
+	struct pairing *p = &a->p;
+	struct kvmft_err none = { .text = "" };
 	const struct pairing_opts po = { .undecided_ok = true, .khz = &o->khz,
+					 .related = when_related(o->clock),
 					 .need = PAIRING_CLOCKS };
 	int ret = rate_check(&o->khz, err);
 	struct exit_names names;
@@ -95,6 +114,12 @@ static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, c
 	ret = ret ?: pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	ret = ret ?: rate_of_pairing(p, &o->khz, false, "times are in cycles", cli_note, err);
 	ret = ret ?: only_vm(p, o->vm, vm, err);
+	/* Of a host without such readings there is still the time since it began. */
+	if (!ret && (!o->live || o->clock >= 0 ||
+		     when_clock(&a->when, p, OUT_CLOCK_REALTIME, &a->clock, cli_note, &none))) {
+		when_free(&a->when);
+		ret = when_clock(&a->when, p, o->clock, &a->clock, cli_note, err);
+	}
 	if (!ret)
 		exit_names_init(&names, event_format(p->map->fmt, EV_EXIT), NULL);
 	other = !ret && (names.own ||
@@ -167,7 +192,7 @@ static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool
  */
 static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct kvmft_err *err)
 {
-	struct pairing p = { 0 }, before = { 0 };
+	struct clock_asked a = { .p.t = NULL }, before = { .p.t = NULL };
 	struct clock_told told = { 0 };
 	uint64_t until = 0;
 	bool last = false, ill = false;
@@ -179,18 +204,19 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		int64_t vm;
 
 		usleep(PASS_US);
-		ret = clock_open(&p, o, argc, argv, &vm, err);
-		last = !ret && p.host.cap->complete;
-		if (!ret && before.t)
-			tl_inherit(p.t, before.t);
+		ret = clock_open(&a, o, argc, argv, &vm, err);
+		last = !ret && a.p.host.cap->complete;
+		if (!ret && before.p.t)
+			tl_inherit(a.p.t, before.p.t);
 		if (!ret) {
-			tl_follow_no_end(p.t);
-			c = clockcheck_new(p.t, vm);
+			tl_follow_no_end(a.p.t);
+			c = clockcheck_new(a.p.t, vm);
+			c->clock = &a.clock;
 			c->until = last ? UINT64_MAX : until;
-			ret = clock_walk(&p, c, err);
+			ret = clock_walk(&a.p, c, err);
 			until = MAX(until, c->newest);
-			if (!until && p.host.cap->nbracket) /* VMs may be idle */
-				until = p.host.cap->bracket[0].tsc;
+			if (!until && a.p.host.cap->nbracket) /* VMs may be idle */
+				until = a.p.host.cap->bracket[0].tsc;
 		}
 		if (!ret && c->until)
 			clock_tell(c, &told, o->format == 1, &b);
@@ -198,18 +224,18 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
 		if (ret == -ENOENT && misses++ < MISSES) {
 			ret = last = 0; /* part of it is kept no longer: the next pass has none */
-			pairing_close(&p);
+			clock_close(&a);
 		} else {
 			code = ret ? code : clock_exit(c);
 			ill |= code == KVMFT_FAILED;
-			pairing_close(&before);
-			before = p;
+			clock_close(&before);
+			before = a;
 			misses = 0;
 		}
 		clockcheck_free(c);
-		p = (struct pairing){ 0 };
+		a = (struct clock_asked){ .p.t = NULL };
 	}
-	pairing_close(&before);
+	clock_close(&before);
 	free(told.v);
 	return err_why(err, ret, "cannot watch clocks") ?: ill ? KVMFT_FAILED : code;
 }
@@ -222,6 +248,8 @@ static int clock_live(void *opts, struct kvmft_err *err)
 				clock_formats[MAX(o->format, 0)], "--color",
 				color_names[MAX(o->file.page_opts.color, 0)],
 				o->watch ? "--watch" : NULL,
+				o->clock >= 0 ? "--clock" : NULL,
+				o->clock >= 0 ? out_clock_names[o->clock] : NULL,
 				o->file.page_opts.wide ? "--wide" : NULL,
 				o->vm ? "--vm" : NULL, o->vm };
 	struct record_config host = {
@@ -258,7 +286,7 @@ static int clock_live(void *opts, struct kvmft_err *err)
 static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct clock_opts *o = opts;
-	_cleanup_(pairing_close) struct pairing p = { 0 };
+	_cleanup_(clock_close) struct clock_asked a = { .p.t = NULL };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct clockcheck *c = NULL;
 	bool complete = !o->live;
@@ -278,20 +306,21 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		complete = !ret && cap->complete;
 		capture_close(cap);
 	}
-	ret = ret ?: clock_open(&p, o, argc, argv, &vm, err);
+	ret = ret ?: clock_open(&a, o, argc, argv, &vm, err);
 	if (!ret) {
-		c = clockcheck_new(p.t, vm);
-		ret = clock_walk(&p, c, err);
+		c = clockcheck_new(a.p.t, vm);
+		c->clock = &a.clock;
+		ret = clock_walk(&a.p, c, err);
 	}
 	if (!ret) {
-		pairing_tell_assumed(&p, cli_note);
-		(void)pairing_summary(p.t, true, cli_note);
+		pairing_tell_assumed(&a.p, cli_note);
+		(void)pairing_summary(a.p.t, true, cli_note);
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
 		ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	code = ret ?: clock_exit(c);
 	if (!ret && code != KVMFT_FAILED)
-		ret = pairing_placed(p.t, err);
+		ret = pairing_placed(a.p.t, err);
 	clockcheck_free(c);
 	return ret ?: code;
 }

@@ -288,8 +288,9 @@ static int merge_when(struct merge *m, struct out_clock *clock)
 
 	when_free(&m->s.when);
 	ret = when_clock(&m->s.when, m->p, m->o->clock, clock, cli_note, m->err);
-	if (!ret && m->o->longer &&
-	    !day_clock(m->p->host.cap, &m->s.when.day_pieces, &m->s.when.day) && !m->o->quiet)
+	if (!ret && (m->o->longer || is_page(m->o)) &&
+	    !day_clock(m->p->host.cap, &m->s.when.day_pieces, &m->s.when.day) && m->o->longer &&
+	    !m->o->quiet)
 		cli_note("%s has no readings of the time of day (kvmft record takes them): lines "
 			 "have none",
 			 m->p->host.cap->path);

@@ -14,7 +14,7 @@ struct verify_opts {
 	struct sink_file file; /* first */
 	struct pairing_clock clock;
 	struct opt_u64 khz;
-	int format;
+	int format, in;
 	struct str_list host;
 };
 
@@ -23,6 +23,8 @@ static const struct opt verify_options[] = {
 	RATE_OPTION(struct verify_opts, khz),
 	OPTION(0, "host", OPT_LIST, struct verify_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
+	OPTION_CHOICE(0, "clock", struct verify_opts, in, "CLOCK", out_clock_names,
+		      "clock of the times (default: seconds since the host's first event)"),
 	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	PAGE_OPTIONS(struct verify_opts, file.page_opts),
@@ -61,6 +63,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	struct pairing_opts po = { .clock = &o->clock, .khz = &o->khz,
 				   .undecided_ok = true,
 				   .growing = o->host.n, /* another host may know more */
+				   .related = when_related(o->in),
 				   .need = PAIRING_CLOCKS };
 	int ret = rate_check(&o->khz, err);
 
@@ -118,7 +121,14 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		.width = o->file.page.width, .color = o->file.page.color,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	_cleanup_(when_free) struct when when = { .nlater = 0 };
+	struct out_clock clock;
 	int ret = verify_open(&v, o, argc, argv, err), code;
+
+	if (!ret && o->in >= 0) {
+		ret = when_clock(&when, &v.p, o->in, &clock, cli_note, err);
+		v.clock = &clock;
+	}
 
 	if (!ret) {
 		const struct tl_item *item;

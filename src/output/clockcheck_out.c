@@ -24,12 +24,9 @@ static void add_ns(struct sbuf *b, int64_t signed_ns)
 static void clock_add_time(const struct clockcheck *c, struct sbuf *b, const char *word,
 			   uint64_t host)
 {
-	uint64_t ns = c->cap->tsc_khz ? tsc_cycles_to_ns(host, c->cap->tsc_khz) : 0;
-
-	if (c->cap->tsc_khz)
-		sbuf_addf(b, "%s%" PRIu64 ".%09" PRIu64, word, ns / 1000000000, ns % 1000000000);
-	else
-		sbuf_addf(b, "%scycle %" PRIu64, word, host);
+	sbuf_addf(b, "%s%s", word, strcmp(out_clock_unit(c->clock), "ns") ? "cycle " : "");
+	if (!out_clock_put(c->clock, host, -1, 9, b))
+		sbuf_add(b, "an unknown time");
 }
 
 static void add_who(struct sbuf *b, const char *before, const struct clock_who *w,
@@ -280,15 +277,18 @@ static void put_members(const struct clockcheck *c, const struct clock_vm *vm,
 			const struct clock_seen *s, struct json *j)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
-	uint64_t khz = c->cap->tsc_khz;
 	bool cycles = s->is == CLOCK_SKEW || s->is == CLOCK_TSC_JUMP;
+	bool ns = !strcmp(out_clock_unit(c->clock), "ns"), known;
+	uint64_t t = 0;
 
 	clockcheck_sentence(c, vm, s, &why);
 	json_put_str(j, "id", clock_rules[s->is].id);
 	json_put_bool(j, "ill", !clock_rules[s->is].note);
 	json_put_known_s64(j, "vcpu", s->vcpu >= 0, s->vcpu);
-	json_put_known_u64(j, "from_ns", s->from && khz, khz ? tsc_cycles_to_ns(s->from, khz) : 0);
-	json_put_known_u64(j, "to_ns", s->to && khz, khz ? tsc_cycles_to_ns(s->to, khz) : 0);
+	known = ns && s->from && out_clock_value(c->clock, s->from, -1, &t);
+	json_put_known_u64(j, "from_ns", known, t);
+	known = ns && s->to && out_clock_value(c->clock, s->to, -1, &t);
+	json_put_known_u64(j, "to_ns", known, t);
 	json_put_known_s64(j, "cycles", cycles, s->amount);
 	json_put_known_s64(j, "ns", s->amount && !cycles, s->amount);
 	json_put_known_u64(j, "count", s->count, s->count);

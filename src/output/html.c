@@ -46,6 +46,7 @@ enum {
 	TAG_VM,
 	TAG_REMARK,
 	TAG_SPIKES,
+	TAG_DAY,
 	TAG_EVENT = 16
 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
@@ -76,6 +77,7 @@ struct html {
 	struct evinfos infos;
 	struct guest_rips *rips; /* borrowed; NULL: no symbols */
 	uint64_t last, base;
+	uint64_t host; /* TSC of the last item */
 	bool begun;
 	uint64_t column; /* of the base64 text */
 };
@@ -320,6 +322,18 @@ static void event_strings(struct html *h, const struct hostmap *map, const struc
 	}
 }
 
+/* The time of day at the last item, if it is known: of the first and last the page makes all. */
+static void put_day(const struct out *o, struct html *h)
+{
+	uint64_t ns;
+
+	if (!o->day || !out_clock_value(o->day, h->host, -1, &ns))
+		return;
+	html_put(h, TAG_DAY);
+	html_put(h, h->last - h->base);
+	html_put(h, ns);
+}
+
 static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 {
 	uint64_t v, delta;
@@ -338,8 +352,12 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 		html_put(h, v);
 		html_put(h, i->host);
 		html_put(h, o->clock.khz);
+		h->host = i->host;
+		put_day(o, h);
 	}
 	delta = v > h->last ? v - h->last : 0;
+	if (v >= h->last)
+		h->host = i->host;
 	h->last = MAX(h->last, v);
 	return delta;
 }
@@ -542,6 +560,8 @@ static int html_end(struct out *o)
 
 	if (!h)
 		return 0;
+	if (h->begun)
+		put_day(o, h);
 	base64(h, &o->line, true);
 	sbuf_add(&o->line, strstr(html_page, MARK) + strlen(MARK));
 	ret = h->data.error;

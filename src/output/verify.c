@@ -29,13 +29,19 @@ static const char *verify_amount(char *buf, size_t size, bool has, int64_t cycle
 	return buf;
 }
 
+/* A date is longer. */
+static int name_width(const struct verify *v)
+{
+	return v->clock ? 26 : 20;
+}
+
 static void text_row(const struct verify *v, const char *name, const struct win_stats *s,
 		     struct sbuf *b)
 {
 	char early[32], late[32];
 
-	sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n", name, s->inside,
-		  s->outside, s->unchecked,
+	sbuf_addf(b, "  %-*s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n",
+		  name_width(v), name, s->inside, s->outside, s->unchecked,
 		  verify_amount(early, sizeof(early), s->has_early, -s->early, v->khz),
 		  verify_amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
@@ -146,7 +152,13 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 		host = from + i * width;
 		d = host < v->host_first ? v->host_first - host : host - v->host_first;
 		ms = v->khz ? tsc_cycles_to_ns(d, v->khz) / 1000000 : 0;
-		if (v->khz)
+		if (v->clock) {
+			_cleanup_(sbuf_free) struct sbuf t = { 0 };
+
+			if (!out_clock_put(v->clock, host, -1, 6, &t))
+				sbuf_add(&t, "?");
+			snprintf(name, sizeof(name), "%s", t.s ?: "");
+		} else if (v->khz)
 			snprintf(name, sizeof(name), "from %s%" PRIu64 ".%03" PRIu64 " s",
 				 from + i * width < v->host_first ? "-" : "", ms / 1000, ms % 1000);
 		else
@@ -208,7 +220,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		size_t from;
 
 		text_verdict(v, g, b);
-		sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside",
+		sbuf_addf(b, "  %-*s %9s %9s %9s %12s %12s\n", name_width(v), "", "inside", "outside",
 			  "unchecked", v->khz ? "earliest us" : "earliest cyc",
 			  v->khz ? "latest us" : "latest cyc");
 		for (enum part p = PART_ALL; p <= PART_VCPU; p++) {

@@ -365,8 +365,7 @@ int record_facts_tasks(struct record *r)
 	int ret = 0;
 
 	/* The space reserved for these names may be used. */
-	if (r->c->min_free.set)
-		r->store.min_free = r->c->min_free.v;
+	r->store.min_free = r->place.min_free;
 	if (r->side & CAP_SIDE_GUEST)
 		ret = vm_tasks_walk(NULL, 0, task_record, r);
 	else

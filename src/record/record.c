@@ -583,6 +583,20 @@ static void replaced_remove(struct record *r, int ret)
 	*r->err = first;
 }
 
+/* What ends a recording that nothing else does. */
+static void note_until(const struct record *r, const char *command)
+{
+	char room[32];
+
+	if (r->c->quiet || command || r->c->duration.set || r->c->control.on)
+		return;
+	r->note("recording into %s until %s%s%s%s", capw_path(r->w),
+		isatty(STDERR_FILENO) ? "Ctrl-C" : "SIGTERM",
+		r->store.min_free ? ", or less than " : "",
+		r->store.min_free ? str_bytes(room, sizeof(room), r->place.min_free) : "",
+		r->store.min_free ? " is free there (--max-size, -d)" : "");
+}
+
 int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
 	struct record r = {
@@ -612,6 +626,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_check(c, err);
+	r.place.limited = argv[0] || c->duration.set || c->max_size.set;
 	ret = ret ?: record_environment(argv, err);
 	ret = ret ?: record_store_check(&r);
 	ret = ret ?: record_marker_check(&r, argv[0] ? argv : NULL);
@@ -637,8 +652,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		if (!c->control.on)
 			ret = record_child_release(&r, &child);
 		record_control_tell(&r, RECORD_NEWS_LIVE, 0);
-		if (!c->quiet && !argv[0] && !c->duration.set && isatty(STDERR_FILENO))
-			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
+		note_until(&r, argv[0]);
 		ret = ret ?: record_wait(&r, &child);
 	}
 	if (!ret && argv[0])

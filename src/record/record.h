@@ -181,6 +181,8 @@ struct record {
 	struct record_place {
 		int dir;     /* that the capture is in; --output-dir: locked while it is open */
 		char *shown; /* prefix of its name in messages */
+		bool limited; /* in time or size */
+		uint64_t min_free; /* what is left on the disk: as asked for, or a share of it */
 		struct capw_name name;
 	} place;
 	unsigned int confined;	   /* enum sandbox_layer */

@@ -25,6 +25,7 @@
 #define END_FILES	 (128u << 10) /* names of tasks, written together with the data */
 #define SMALLEST_SEGMENT (64u << 10)
 #define LEAST_ROOM	 (END_FILES + SMALLEST_SEGMENT)
+#define FREE_SHARE	 20 /* of the file system, or half of what is free */
 
 bool record_to_stream(const struct record_config *c)
 {
@@ -140,6 +141,7 @@ int record_place_open(struct record *r)
 {
 	int ret;
 	uint64_t have, least;
+	struct statvfs vfs;
 	const char *now;
 	char size[32];
 
@@ -153,7 +155,13 @@ int record_place_open(struct record *r)
 	if (ret)
 		return ret;
 	have = free_bytes(r->place.dir);
-	least = r->c->min_free.v + LEAST_ROOM;
+	/* Unless somebody said when it is enough. */
+	if (r->c->min_free.set)
+		r->place.min_free = r->c->min_free.v;
+	else if (!r->place.limited && !fstatvfs(r->place.dir, &vfs))
+		r->place.min_free = MIN((uint64_t)vfs.f_blocks * vfs.f_frsize / FREE_SHARE,
+					(have - MIN(have, (uint64_t)LEAST_ROOM)) / 2);
+	least = r->place.min_free + LEAST_ROOM;
 	now = r->place.name.name;
 	/*
 	 * What the new capture may take: as much as it is allowed, or a quarter more than the last
@@ -163,7 +171,7 @@ int record_place_open(struct record *r)
 	if (r->c->keep_captures.set) {
 		uint64_t usual = r->c->max_size.set ? r->c->max_size.v
 						    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
-		const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
+		const uint64_t want[] = { MAX(least, r->place.min_free + usual), least };
 
 		for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
 			ret = have >= want[i] ? 1
@@ -420,7 +428,7 @@ int record_store_open(struct record *r)
 		return err_set(r->err, ENOMEM, "out of memory");
 	s->subbuf = kinst_subbuf_size(r->k);
 	s->max_bytes = r->c->max_size.set ? r->c->max_size.v : 0;
-	s->min_free = r->c->min_free.set ? r->c->min_free.v + END_FILES : 0;
+	s->min_free = r->place.min_free ? r->place.min_free + END_FILES : 0;
 	s->dirfd = capw_dirfd(r->w);
 	s->stream = r->out.stream;
 	s->ctx = r;

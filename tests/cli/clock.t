@@ -110,6 +110,15 @@ only offset-skew tsc-jump
 out_has 'vCPU 1 is 412331 cycles \(412.331 us\) behind vCPU 0 since 0.003204118: written by fc_api-100$' \
 	"... how far, since when, by whom"
 out_has 'TSC of vCPU 1 was set back by 412331 cycles \(412.331 us\) at 0.003204118 by fc_api-100$' "... as a jump, too"
+run "$kvmft" clock --clock host-tsc "$tmp/skew"
+out_has 'behind vCPU 0 since cycle 3204118: written' "... in cycles, if those are asked for"
+{ echo "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
+	echo "meta time tsc=1 width=2 mono_raw=1 mono=1 boot=1 real=1795269900000000000"
+	echo "meta time tsc=9000000000 width=2 mono_raw=9000000000 mono=9000000000 boot=9000000000 real=1795269909000000000"; } | built day
+run env TZ=UTC "$kvmft" clock --clock realtime "$tmp/day"
+out_has 'behind vCPU 0 since 2026-11-21 14:05:00.003204[0-9]*: written' "... or as a time of day"
+run "$kvmft" clock --clock realtime "$tmp/skew"
+status_is 4 "... which a recording without readings of it does not have"
 run "$kvmft" clock --format json "$tmp/skew"
 status_is 1 "... in JSON"
 out_has '"verdict":"ill","findings":\[.*\{"id":"offset-skew","ill":true,"vcpu":1,"from_ns":3204118,"to_ns":null,"cycles":-412331,"ns":null,"count":null,"tid":100,"comm":"fc_api","why":"vCPU 1 is 412331' \

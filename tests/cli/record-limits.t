@@ -371,6 +371,20 @@ else
 	is "$(grep -o 'tinyvm-[0-9]*' "$out" | sort -u | tr '\n' ' ')" "tinyvm-$tid " "--vcpu: its thread, no other"
 fi
 
+# ---- no limit at all ----
+
+cap=$tmp/unlimited
+"$kvmft" record --as host -e kvm:kvm_pio -o "$cap" 2>"$err" &
+recorder=$!
+for _ in $(seq 300); do grep -q '^kvmft: recording into' "$err" && break || sleep 0.1; done
+kill "$recorder"
+wait "$recorder"
+is "$?" 0 "a recording without any limit, until SIGTERM"
+err_has '^kvmft: recording into .*unlimited until SIGTERM, or less than [0-9.]+ [KMGT]iB is free there \(--max-size, -d\)$' \
+	"... says so once, and where it would end"
+"$kvmft" record --as host -e kvm:kvm_pio -o "$cap.2" -d 10ms 2>"$err"
+is "$(grep -c 'recording into' "$err")" 0 "... and nothing where -d says it"
+
 # ---- what the command gets ----
 
 cap=$tmp/cpus

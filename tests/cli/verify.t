@@ -48,6 +48,11 @@ out_has 'all [0-9]+ guest events .* lie in the [0-9]+ entry\.\.exit windows' "..
 out_has 'moved by more than -1500 cycles .* or \+1500 cycles' "... both sides"
 out_has '^  vCPU 1 +[0-9]+ +0 +0 ' "... per vCPU"
 out_has '^  from 0\.1[0-9]+ s +[0-9]+ +0 +0 ' "... over time"
+verify plain --clock host-tsc
+status_is 0 "--clock host-tsc"
+out_has '^  [0-9]{6,} +[0-9]+ +0 +0 ' "... has that over time"
+verify plain --clock realtime
+out_has '^  2026-11-2[0-9] [0-9]{2}:[0-9]{2}:39\.5[0-9]+ +[0-9]+ +0 +0 ' "--clock realtime: by the time of day"
 out_has 'drift .*between -[0-9]+ and \+[0-9]+ parts' "... drift is bounded"
 out_has '^  tsc_deadline +[1-9][0-9]* +0 +0 +\+' "... pairs by value, none reversed"
 is "$(wc -c <"$err" | tr -d ' ')" 0 "... nothing on stderr"
