@@ -83,6 +83,31 @@ async function hands(p) {
 	await p.frame();
 	ok(JSON.stringify(await p.value('[t0, t1]')) === JSON.stringify(stays), 'what is no time moves nothing');
 	await p.key('0');
+	await p.value('chosen = 0');
+	await p.key('m');
+	await p.value('chosen = N - 1');
+	await p.key('m');
+	await p.frame();
+	ok(await p.value('$("range").textContent.endsWith("A to B: " + dur(T[N - 1] - T[0]))'), 'm marks two events, and says the time between them', await p.value('$("range").textContent'));
+	await p.key('x');
+	ok(!await p.value('pointing'), 'x takes the arrows off');
+	await p.key('x');
+	await p.key('Escape');
+	await p.frame();
+	ok(await p.value('pointing && !marks.length && chosen < 0'), '... and on again, and Escape takes the marks off');
+	// Whatever clock the page has, a time of day is understood if there is one; a whole second is that second.
+	if (await p.value('dayOf(0) !== undefined && unmark("1.5") === unmark("1.5") && meta.unit === "ns"')) {
+		const iso = await p.value('new Date(Number(dayOf((first + last) / 2) / 1000000n)).toISOString()');
+		ok(await p.value(`Math.abs(unmark("${iso}") - (first + last) / 2) <= 1e6`), 'a time of day is understood', iso);
+		await p.value(`location.hash = "#t=${iso.slice(0, 19)}Z"`);
+		await p.frame();
+		ok(await p.value('t1 - t0 <= 1.0001e9'), 'a whole second is that second', await p.value('t1 - t0'));
+	}
+	await p.value('location.hash = "#t=tomorrow"');
+	await p.frame();
+	ok(await p.value('$("chosen").textContent.includes("tomorrow: there is no such time")'), 'what is no time is said');
+	await p.key('Escape');
+	await p.key('0');
 }
 
 // With the keyboard alone: everything that can be pressed is reached, and seen to be.
