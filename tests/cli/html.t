@@ -10,6 +10,10 @@ gen=${KVMFT_TOOLS:-$top/build/tests/tools}/gen
 events=200000
 
 ok "a capture is made" "$gen" --capture "$tmp/host" --events $events --cpus 4
+# With readings of the time of day: two cycles are one ns.
+for s in 0 100; do
+	echo "time tsc=$((s * 2000000000 + 1)) width=2 mono_raw=${s}000000001 mono=${s}000000001 boot=${s}000000001 real=$((1795269900 + s))000000000"
+done >>"$tmp/host/meta"
 run "$kvmft" merge --format html -o "$tmp/page.html" "$tmp/host"
 status_is 0 "merge --format html"
 events=$(sed -n 's/.*host: \([0-9]*\) events.*/\1/p' "$err")
