@@ -16,7 +16,8 @@
 
 struct blame_opts_given {
 	struct sink_file file; /* first */
-	const char *vm, *format, *from, *to, *at;
+	const char *vm, *format, *from, *to, *at, *from_marker, *to_marker;
+	char marker[2][256]; /* ... as events */
 	const char *naming;
 	uint32_t what;
 	int by, clock;
@@ -53,6 +54,10 @@ static const struct opt blame_options[] = {
 	OPTION_NAMED(0, "what", OPT_WORDS, struct blame_opts_given, what, "KIND,...", what_name,
 		     "only these kinds"),
 	SPANS_OPTIONS(struct blame_opts_given, spans),
+	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
+	       "short for --from-event 'print/buf ~ \"*TEXT*\"/': a marker with this text, ..."),
+	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
+	       "... and --to-event"),
 	OPTION(0, "vm", OPT_STR, struct blame_opts_given, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
@@ -429,11 +434,31 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	return captures_first(opts, o, err);
 }
 
+/* --from-marker and --to-marker, as events with a filter. */
+static int blame_markers(struct blame_opts_given *o, struct kvmft_err *err)
+{
+	const char *text[2] = { o->from_marker, o->to_marker };
+
+	if (!text[0] && !text[1])
+		return 0;
+	for (int i = 0; i < 2; i++)
+		if (!text[i] || !text[i][0] || strlen(text[i]) > 200 || strpbrk(text[i], "\"*?[\\"))
+			return err_usage(err, "--from-marker and --to-marker: both are needed, each of 1 to 200 "
+					 "letters without any of \"*?[\\: else --from-event");
+		else
+			snprintf(o->marker[i], sizeof(o->marker[i]), "ftrace:print/buf ~ \"*%s*\"/", text[i]);
+	if (o->spans.from || o->spans.to)
+		return err_usage(err, "--from-marker and --from-event exclude each other");
+	o->spans.from = o->marker[0];
+	o->spans.to = o->marker[1];
+	return 0;
+}
+
 static int blame_output(void *opts, int argc, struct kvmft_err *err)
 {
 	struct blame_opts_given *o = opts;
 	struct blame_cmd m = { .o = o, .err = err };
-	int ret = sink_file_open(opts, argc, err);
+	int ret = blame_markers(o, err) ?: sink_file_open(opts, argc, err);
 
 	if (o->naming && !o->at && !o->from && !o->to && !o->last.set)
 		o->last = (struct opt_u64){ .v = 1000000000, .set = true };
@@ -483,7 +508,7 @@ const struct cmd cmd_blame = {
 		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
 	.groups = "input at than budget top by what vm from to last context format\n"
-		  "from one event to another: from-event to-event key\n"
+		  "from one event to another: from-event to-event key from-marker to-marker\n"
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "output: vcpu clock quiet color wide",

@@ -20,6 +20,7 @@ struct opts {
 	int key, semantics, per, by, format;
 	bool percentiles, split;
 	struct str_list given; /* of --input */
+	struct str_list names; /* GUESTs as well */
 	struct str_list inputs; /* several */
 	struct many *many;
 };
@@ -45,6 +46,7 @@ static const struct opt report_options[] = {
 		      "the kernel's stack, of all events recorded with --stacks, or those of CLASS;\n"
 		      "by process of the guest (record --guest-processes), whose names GUEST knows;\n"
 		      "or by task of the guest, from what GUEST itself recorded"),
+	OPTION(0, "names", OPT_LIST, struct opts, names, "GUEST[=SEL]", "--by process: the same as GUEST"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
 	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
@@ -450,8 +452,11 @@ static int by_process(struct run *run)
 		ret = -EINVAL;
 	if (!ret && p.tasks && !run->nguest)
 		ret = err_usage(run->err, "--by task: what ran only the guest knows: HOST GUEST[=SEL]...");
+	if (!ret && o->names.n && (p.tasks || run->nguest))
+		ret = err_usage(run->err, "--names GUEST is GUEST of --by process: one of them");
 	ret = ret ?: sink_input_check(o->input, run->err);
-	return ret ?: report_by_process(&p, run->guest, run->nguest, run->err);
+	return ret ?: report_by_process(&p, o->names.n ? (char **)o->names.v : run->guest,
+					o->names.n ?: run->nguest, run->err);
 }
 
 /* ---- many captures ---- */
@@ -623,7 +628,7 @@ const struct cmd cmd_report = {
 		    "  kvmft report --by task host guest        # who in the guest had the vCPUs\n"
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
-	.groups = "input event by key vm per split percentiles from to top format\n"
+	.groups = "input event by names key vm per split percentiles from to top format\n"
 		  "less usual: vcpu pid semantics tsc-khz color wide\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
 	.opts_size = sizeof(struct opts),

@@ -112,6 +112,9 @@ out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
 
 guest
 report --format csv "$tmp/host" "$tmp/guest=vm1"
+mv "$out" "$tmp/named"
+report --format csv --names "$tmp/guest=vm1" "$tmp/host"
+ok "--names GUEST is the same" cmp "$tmp/named" "$out"
 status_is 0 "with a guest's capture for names"
 is "$(row as-1 name judged agree)" "alpha 2 2" "... the first one"
 is "$(row as-2 name judged agree)" "beta 2 2" "... the second one"
