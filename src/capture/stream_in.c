@@ -43,7 +43,7 @@ struct in {
 	struct u64map at; /* of a CPU in cpu[] */
 	struct in_cpu *cpu;
 	size_t ncpu, cpu_cap;
-	uint64_t meta, formats, facts; /* bytes; facts: these, and files */
+	uint64_t meta, formats, facts; /* bytes; facts: these, files, and folders that are there */
 	unsigned int files;	       /* bits: those that came */
 	struct capw_kept kept;	       /* with --keep */
 	char by[CAPW_ORIGIN_SIZE];     /* whose trigger makes the next segment */
@@ -391,6 +391,7 @@ static int segment_drop(struct in *in, uint32_t segment)
 
 	capw_removed_close(&gone);
 	in->n->data -= MIN(freed, in->n->data);
+	in->facts -= MIN(FOLDER_SIZE, in->facts);
 	in->n->trimmed = true;
 	return err_why(in->err, ret, "cannot remove an old segment in %s", capw_path(in->w));
 }
@@ -565,12 +566,13 @@ static int in_segment(struct in *in, const struct stream_head *h)
 	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
 		return stream_bad(in, "a segment begins that is not the next one");
 	ret = in_room(in, FOLDER_SIZE);
-	ret = ret ?: check_limits(in, FOLDER_SIZE, 0);
+	ret = ret ?: check_limits(in, FOLDER_SIZE, FOLDER_SIZE);
 	if (ret)
 		return ret;
 	ret = capw_segment_make(in->w, h->segment);
 	if (ret)
 		return cannot_store(in, ret);
+	in->facts += FOLDER_SIZE;
 	in->segment = h->segment;
 	if (!in->limits->keep)
 		return ret;
@@ -670,6 +672,7 @@ int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		.ctx = ctx,
 		.n = n,
 		.err = err,
+		.facts = FOLDER_SIZE, /* segment 0 */
 		.long_size = 8,
 		.buf = malloc(COPY_SIZE),
 	};

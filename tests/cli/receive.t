@@ -208,6 +208,7 @@ limited "formats without end, and --max-size" "max-size is reached" "capture $ca
 limited "large files, and --max-size" "max-size is reached" hello 'frame 1 0 0 text:begin\n' "frame 3 8 0 file:$tmp/symbols" \
 	"frame 3 11 0 file:$tmp/tgids" "$formats"
 rm "$tmp/symbols" "$tmp/tgids"
+eval "limited 'segments without end, and --max-size' 'max-size is reached' 'capture $cap' $(seq -f "'frame 6 0 %.0f -'" 9000 | tr '\n' ' ')"
 max=1G
 most=70000
 limited "meta without end" "more meta" "capture $cap" "$meta"
