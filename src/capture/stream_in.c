@@ -273,13 +273,14 @@ static int take_lines(struct in *in, const char *text, size_t len)
 }
 
 /* Of this many bytes of events, and of other things. */
-static int check_limits(const struct in *in, uint64_t data, uint64_t facts)
+static int check_limits(struct in *in, uint64_t data, uint64_t facts)
 {
 	const struct stream_limits *l = in->limits;
 	struct statvfs vfs;
 
+	in->facts += facts;
 	if (l->max_size &&
-	    (in->n->data + data > l->max_size || in->facts + facts > MAX(l->max_size, LEAST_FACTS)))
+	    (in->n->data + data > l->max_size || in->facts > MAX(l->max_size, LEAST_FACTS)))
 		return err_set(in->err, EFBIG,
 			       "--max-size is reached, and the sender is told to stop");
 	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
@@ -298,10 +299,7 @@ static int check_limits(const struct in *in, uint64_t data, uint64_t facts)
 /* Of all but events: size bytes, of which the last len are read into b. */
 static int get_facts(struct in *in, uint64_t size, uint64_t len, struct sbuf *b)
 {
-	int ret = check_limits(in, 0, size);
-
-	in->facts += size;
-	return ret ?: get_all(in, len, b);
+	return check_limits(in, 0, size) ?: get_all(in, len, b);
 }
 
 static int in_meta(struct in *in, const struct stream_head *h)
@@ -572,7 +570,6 @@ static int in_segment(struct in *in, const struct stream_head *h)
 	ret = capw_segment_make(in->w, h->segment);
 	if (ret)
 		return cannot_store(in, ret);
-	in->facts += FOLDER_SIZE;
 	in->segment = h->segment;
 	if (!in->limits->keep)
 		return ret;
@@ -672,7 +669,6 @@ int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		.ctx = ctx,
 		.n = n,
 		.err = err,
-		.facts = FOLDER_SIZE, /* segment 0 */
 		.long_size = 8,
 		.buf = malloc(COPY_SIZE),
 	};
