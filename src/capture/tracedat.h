@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tracedat.h: what the files of the trace.dat reader share; private to src/capture. */
+/* tracedat.h: the reader of trace.dat, for that of perf.data, too. */
 #pragma once
 
 #include "kvmft/tracedat.h"
@@ -29,10 +29,11 @@ struct td {
 	struct td_buffer *buf;
 	size_t nbuf, buf_cap;
 	struct u64map seen; /* v7: OPTIONS sections visited */
+	/* v6: what is in memory of a block; where in the file that ends, and where the block may */
+	uint8_t *in_buf;
+	struct cursor in;
+	uint64_t in_next, in_end;
 };
-
-/* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */
-void td_option(struct td *t, uint32_t id, struct cursor opt);
 
 /*
  * tracedat_read.c: the first n blocks, from *off on, which moves past them: 1, or 0 if one is cut
@@ -40,5 +41,3 @@ void td_option(struct td *t, uint32_t id, struct cursor opt);
  */
 #define TD_TRACING_DATA 6
 bool td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
-/* A name that outlives the reader; "" for NULL. */
-const char *td_instance(struct td *t, const char *name);

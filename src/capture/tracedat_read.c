@@ -15,9 +15,11 @@
 
 #define TD_START       18	   /* bytes of the common start */
 #define TD_HEAD	       4096	   /* more than it and the strings of v7 need */
+#define TD_PIECE       (64u << 10) /* of metadata, read at once; no name is longer */
 #define MAX_PLAIN      (64u << 20) /* metadata, unpacked */
 #define MAX_CHUNK      (16u << 20) /* events, unpacked: libtracecmd writes 10 sub-buffers */
 #define SECTION_HEADER 16
+#define MAX_SHIFT_SAMPLES (1u << 20)
 #define PACKED	       1 /* section flag */
 
 /*
@@ -46,7 +48,38 @@ static int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **data,
 	return (int)MIN(got, (ssize_t)0);
 }
 
-const char *td_instance(struct td *t, const char *name)
+/*
+ * n bytes at cur. A block of version 6 is read where it stands in the file, of which more is loaded
+ * as it is needed; what was before it in memory is gone then.
+ */
+static int td_need(struct td *t, struct cursor *cur, uint64_t n)
+{
+	const uint64_t at = t->in_next - cur->left;
+	int ret;
+
+	if (n <= cur->left)
+		return 0;
+	if (cur != &t->in || n > t->in_end - at)
+		return -ENODATA;
+	free(t->in_buf);
+	t->in_buf = NULL;
+	ret = td_load(t, at, MAX(n, (uint64_t)TD_PIECE), &t->in_buf, cur);
+	t->in_next = at + cur->left;
+	return ret ?: n > cur->left ? -ENODATA : 0; /* the file shrank */
+}
+
+static int td_bytes(struct td *t, struct cursor *cur, uint64_t n, const uint8_t **p)
+{
+	return td_need(t, cur, n) ?: cur_bytes(cur, (size_t)n, p);
+}
+
+static int td_u32(struct td *t, struct cursor *cur, uint32_t *v)
+{
+	return td_need(t, cur, sizeof(*v)) ?: cur_u32(cur, v);
+}
+
+/* A name that outlives the reader; "" for NULL. */
+static const char *td_instance(struct td *t, const char *name)
 {
 	struct cap_priv *p = cap_priv(t->c);
 	char **slot;
@@ -110,33 +143,32 @@ static void area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t 
 /* ---- the metadata blocks, byte for byte the same in v6 and v7 ---- */
 
 /* The word "NAME" NUL before a block. */
-static int expect(struct cursor *cur, const char *word, size_t n)
+static int expect(struct td *t, struct cursor *cur, const char *word, size_t n)
 {
 	const uint8_t *p;
+	int ret = td_bytes(t, cur, n, &p);
 
-	if (cur_bytes(cur, n, &p))
-		return -ENODATA;
-	return memcmp(p, word, n) ? -EBADMSG : 0;
+	return ret ?: memcmp(p, word, n) ? -EBADMSG : 0;
 }
 
 /* u64 length and that many bytes */
-static int bytes64(struct cursor *cur, const char **p, size_t *len)
+static int bytes64(struct td *t, struct cursor *cur, const char **p, size_t *len)
 {
 	const uint8_t *at;
-	uint64_t n;
+	uint64_t n = 0;
+	int ret = td_need(t, cur, sizeof(n)) ?: cur_u64(cur, &n);
 
-	if (cur_u64(cur, &n) || n > cur->left || cur_bytes(cur, (size_t)n, &at))
-		return -ENODATA;
-	*p = (const char *)at;
+	ret = ret ?: td_bytes(t, cur, n, &at);
+	*p = ret ? NULL : (const char *)at;
 	*len = (size_t)n;
-	return 0;
+	return ret;
 }
 
 /* The same as a NUL-terminated copy. */
-static int text64(struct cursor *cur, char **out, size_t *len)
+static int text64(struct td *t, struct cursor *cur, char **out, size_t *len)
 {
 	const char *p;
-	int ret = bytes64(cur, &p, len);
+	int ret = bytes64(t, cur, &p, len);
 
 	if (ret)
 		return ret;
@@ -151,9 +183,9 @@ static int td_header_info(struct td *t, struct cursor *cur)
 	_cleanup_free_ char *page = NULL, *event = NULL;
 	struct ktext_page p;
 	size_t n;
-	int ret = expect(cur, "header_page", sizeof("header_page"));
+	int ret = expect(t, cur, "header_page", sizeof("header_page"));
 
-	ret = ret ?: text64(cur, &page, &n);
+	ret = ret ?: text64(t, cur, &page, &n);
 	if (ret)
 		return ret;
 	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
@@ -164,8 +196,8 @@ static int td_header_info(struct td *t, struct cursor *cur)
 	} else if (n) {
 		cap_note(t->c, "header_page: not understood");
 	}
-	ret = expect(cur, "header_event", sizeof("header_event"));
-	return ret ?: text64(cur, &event, &n);
+	ret = expect(t, cur, "header_event", sizeof("header_event"));
+	return ret ?: text64(t, cur, &event, &n);
 }
 
 /* One format; its event name is in its first line. */
@@ -176,7 +208,7 @@ static int read_format(struct td *t, struct cursor *cur, const char *sys)
 	_cleanup_free_ char *name = NULL;
 	const char *text, *eol;
 	size_t n;
-	int ret = bytes64(cur, &text, &n);
+	int ret = bytes64(t, cur, &text, &n);
 
 	if (ret)
 		return ret;
@@ -193,11 +225,9 @@ static int read_format(struct td *t, struct cursor *cur, const char *sys)
 static int td_ftrace_events(struct td *t, struct cursor *cur)
 {
 	uint32_t n;
-	int ret = 0;
+	int ret = td_u32(t, cur, &n);
 
-	if (cur_u32(cur, &n))
-		return -ENODATA;
-	while (n-- && !ret) /* each takes 8 bytes or ends the loop */
+	while (!ret && n--) /* each takes 8 bytes or ends the loop */
 		ret = read_format(t, cur, "ftrace");
 	return ret;
 }
@@ -205,15 +235,20 @@ static int td_ftrace_events(struct td *t, struct cursor *cur)
 static int td_event_formats(struct td *t, struct cursor *cur)
 {
 	uint32_t systems, n;
-	const char *sys;
-	int ret = 0;
+	const char *name;
+	int ret = td_u32(t, cur, &systems);
 
-	if (cur_u32(cur, &systems))
-		return -ENODATA;
-	while (systems-- && !ret) {
-		if (cur_str(cur, &sys) || cur_u32(cur, &n))
+	while (!ret && systems--) {
+		_cleanup_free_ char *sys = NULL;
+
+		if (cur == &t->in) /* its end shows only when it is there */
+			(void)!td_need(t, cur,
+				       MIN((uint64_t)TD_PIECE, t->in_end - t->in_next + cur->left));
+		if (cur_str(cur, &name))
 			return -ENODATA;
-		while (n-- && !ret)
+		sys = xstrdup(name);
+		ret = td_u32(t, cur, &n);
+		while (!ret && n--)
 			ret = read_format(t, cur, sys);
 	}
 	return ret;
@@ -223,33 +258,237 @@ static int td_printk(struct td *t, struct cursor *cur)
 {
 	const uint8_t *p;
 	uint32_t n;
+	int ret = td_u32(t, cur, &n) ?: td_bytes(t, cur, n, &p);
 
-	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
-		return -ENODATA;
-	cap_set_printk(t->c, (const char *)p, n);
-	return 0;
+	if (!ret)
+		cap_set_printk(t->c, (const char *)p, n);
+	return ret;
 }
 
 static int td_kallsyms(struct td *t, struct cursor *cur)
 {
 	const uint8_t *p;
 	uint32_t n;
+	int ret = td_u32(t, cur, &n) ?: td_bytes(t, cur, n, &p);
 
-	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
-		return -ENODATA;
-	cap_set_kallsyms(t->c, (const char *)p, n);
-	return 0;
+	if (!ret)
+		cap_set_kallsyms(t->c, (const char *)p, n);
+	return ret;
 }
 
 static int td_cmdlines(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t n;
-	int ret = text64(cur, &text, &n);
+	int ret = text64(t, cur, &text, &n);
 
 	if (!ret)
 		cap_parse_cmdlines(t->c, text);
 	return ret;
+}
+
+/* ---- options that carry facts, of both versions; the list is behind them ---- */
+
+/* The option as text: up to its first NUL, or all of it. */
+static char *opt_text(const struct cursor *opt)
+{
+	return xstrndup(opt->left ? (const char *)opt->p : "", opt->left);
+}
+
+static void opt_str(char **slot, const struct cursor *opt)
+{
+	_cleanup_free_ char *text = opt_text(opt);
+
+	cap_set_str(slot, text);
+}
+
+static void opt_clock(struct td *t, struct cursor opt)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+
+	t->has_clock = true;
+	cap_parse_clock(&t->c->clock, text);
+}
+
+/* ASCII number, times `scale` added to every stamp. */
+static void td_time_add(struct td *t, struct cursor opt, int64_t scale, const char *what)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+	int64_t v, ns;
+
+	if (parse_s64(text, &v) || __builtin_mul_overflow(v, scale, &ns) ||
+	    __builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
+		cap_note(t->c, "option %s is not a usable number", what);
+}
+
+static void opt_cpustat(struct td *t, struct cursor opt)
+{
+	_cleanup_free_ char *text = opt_text(&opt);
+	struct cap_cpu *cpu;
+	unsigned int n;
+
+	cpu = sscanf(text, "CPU: %9u", &n) == 1 ? cap_cpu_at(t->c, n) : NULL;
+	if (cpu)
+		cap_parse_stats(text, &cpu->end);
+}
+
+static void opt_cpucount(struct td *t, struct cursor opt)
+{
+	uint32_t n;
+
+	if (cur_u32(&opt, &n) || n > CAPTURE_MAX_CPUS)
+		cap_note(t->c, "option CPUCOUNT is damaged");
+	else if (t->last_opt == TD_BUFFER && t->nbuf)
+		t->buf[t->nbuf - 1].cpus = n;
+	else
+		t->cpucount = n;
+}
+
+/* v6 only: where a named buffer begins. */
+static void td_opt_buffer(struct td *t, struct cursor opt)
+{
+	struct td_buffer *b;
+	const char *name;
+	uint64_t off;
+
+	if (t->c->version != 6)
+		return;
+	if (cur_u64(&opt, &off) || cur_str(&opt, &name)) {
+		cap_note(t->c, "option BUFFER is damaged");
+		return;
+	}
+	b = xarray_grow(&t->buf, t->nbuf++, &t->buf_cap, sizeof(*b));
+	b->off = off;
+	b->name = xstrdup(name);
+}
+
+static void opt_traceid(struct td *t, struct cursor opt)
+{
+	if (cur_u64(&opt, &t->c->trace_id))
+		cap_note(t->c, "option TRACEID is damaged");
+}
+
+static void opt_tsc2nsec(struct td *t, struct cursor opt)
+{
+	struct capture *c = t->c;
+
+	if (cur_u32(&opt, &c->tsc2nsec_mult) || cur_u32(&opt, &c->tsc2nsec_shift) ||
+	    cur_u64(&opt, &c->tsc2nsec_offset) || c->tsc2nsec_shift > 63 || !c->tsc2nsec_mult)
+		cap_note(c, "option TSC2NSEC is damaged");
+	else
+		c->has_tsc2nsec = true;
+}
+
+/* name NUL, u64 TRACEID of the guest's file, u32 n, n x { u32 guest cpu, u32 host thread } */
+static void opt_guest(struct td *t, struct cursor opt)
+{
+	uint32_t n, cpu, tid;
+	struct cap_vcpu *v;
+	struct cap_vm *vm;
+	const char *name;
+	uint64_t id;
+
+	if (cur_str(&opt, &name) || cur_u64(&opt, &id) || cur_u32(&opt, &n) || n > opt.left / 8 ||
+	    n > CAPTURE_MAX_CPUS) {
+		cap_note(t->c, "option GUEST is damaged");
+		return;
+	}
+	vm = cap_vm_at(t->c, TEXTF("trace:%" PRIx64, id));
+	if (!vm)
+		return;
+	cap_set_str(&vm->name, *name ? name : NULL); /* of QEMU without -name it is empty */
+	vm->trace_id = id;
+	while (n-- && !cur_u32(&opt, &cpu) && !cur_u32(&opt, &tid)) {
+		v = xarray_grow(&vm->vcpu, vm->nvcpu++, &vm->vcpu_cap, sizeof(*v));
+		v->id = cpu;
+		v->tid = tid <= INT32_MAX ? (int32_t)tid : 0;
+	}
+}
+
+/* False: damaged. */
+static bool shift_samples(struct capture *c, struct cursor *opt, struct cap_shift *s)
+{
+	uint32_t n, i, k;
+	uint64_t v;
+
+	if (cur_u32(opt, &n) || n > opt->left / 24 || n > MAX_SHIFT_SAMPLES)
+		return false;
+	s->sample = xcalloc(MAX(n, 1u), sizeof(*s->sample));
+	s->nsample = n;
+	c->nshift++;
+	for (k = 0; k < 3; k++) { /* three arrays behind each other: time, offset, scaling */
+		for (i = 0; i < n; i++) {
+			struct cap_shift_sample *to = &s->sample[i];
+
+			if (cur_u64(opt, &v))
+				return false;
+			*(k == 0 ? &to->time : k == 1 ? &to->offset : &to->scaling) = (int64_t)v;
+		}
+	}
+	return true;
+}
+
+/*
+ * Layout since trace-cmd 3.0: u64 peer, u32 flags, u32 ncpus, per CPU { u32 n, s64 time[n],
+ * s64 offset[n], s64 scaling[n] }, then per CPU { s64 frac[n] }, which may be missing. KVM has one
+ * frac for all, so the first of a CPU is kept.
+ */
+static void opt_time_shift(struct td *t, struct cursor opt)
+{
+	struct capture *c = t->c;
+	uint32_t flags, ncpus, i;
+	uint64_t peer, frac;
+
+	if (c->shift)
+		return;
+	if (cur_u64(&opt, &peer) || cur_u32(&opt, &flags) || cur_u32(&opt, &ncpus) ||
+	    ncpus > opt.left / 4 || ncpus > CAPTURE_MAX_CPUS)
+		goto damaged;
+	c->shift = xcalloc(MAX(ncpus, 1u), sizeof(*c->shift));
+	for (i = 0; i < ncpus; i++)
+		if (!shift_samples(c, &opt, &c->shift[i]))
+			goto damaged;
+	for (i = 0; i < ncpus; i++)
+		for (size_t k = 0; k < c->shift[i].nsample && !cur_u64(&opt, &frac); k++)
+			c->shift[i].frac = k ? c->shift[i].frac : (int64_t)frac;
+	c->shift_peer = peer;
+	c->shift_flags = flags;
+	return;
+damaged:
+	cap_note(c, "option TIME_SHIFT is damaged or of a version before trace-cmd 3.0");
+}
+
+static const struct {
+	uint32_t id;
+	void (*read)(struct td *t, struct cursor opt);
+} option[] = {
+	{ TD_CPUSTAT, opt_cpustat },  { TD_BUFFER, td_opt_buffer },
+	{ TD_TRACECLOCK, opt_clock }, { TD_CPUCOUNT, opt_cpucount },
+	{ TD_TRACEID, opt_traceid },  { TD_TIME_SHIFT, opt_time_shift },
+	{ TD_GUEST, opt_guest },      { TD_TSC2NSEC, opt_tsc2nsec },
+};
+
+static void td_option(struct td *t, uint32_t id, struct cursor opt)
+{
+	const char *grain;
+
+	switch (id) {
+	case TD_UNAME: opt_str(&t->c->uname, &opt); break;
+	case TD_VERSION:
+		opt_str(&t->c->tool, &opt);
+		t->c->some_switches = strstr(t->c->tool, TD_SOME);
+		t->c->flight = strstr(t->c->tool, TD_FLIGHT);
+		grain = strstr(t->c->tool, TD_GRAIN);
+		if (grain && (grain += strlen(TD_GRAIN)))
+			(void)take_u64(&grain, 1000000000, &t->c->grain);
+		break;
+	case TD_DATE: td_time_add(t, opt, 1000, "DATE"); break;
+	case TD_OFFSET: td_time_add(t, opt, 1, "OFFSET"); break;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
+		if (option[i].id == id)
+			option[i].read(t, opt);
+	t->last_opt = id;
 }
 
 /*
@@ -486,38 +725,52 @@ static void opt_section(struct td *t, uint16_t id, struct cursor opt)
 	}
 }
 
-/* One OPTIONS section; *next becomes the offset of the following one. */
-static int read_section_options(struct td *t, uint64_t off, uint64_t *next)
+/*
+ * { u16 id, u32 size, data } up to id 0, which in version 7 has as its data where more of them are:
+ * *next; NULL: version 6.
+ */
+static int read_options(struct td *t, struct cursor *cur, uint64_t *next)
 {
-	_cleanup_free_ uint8_t *data = NULL;
-	struct cursor cur, opt;
-	struct section s;
+	struct cursor opt;
 	const uint8_t *p;
 	uint32_t size;
 	uint16_t id;
 	int ret;
 
-	*next = 0;
-	ret = section_at(t, off, &s);
-	if (!ret && s.id != TD_DONE)
-		ret = -EBADMSG;
-	ret = ret ?: section_load(t, &s, &data, &cur);
-	while (!ret) {
-		if (cur_u16(&cur, &id) || cur_u32(&cur, &size) || cur_bytes(&cur, size, &p))
-			return -ENODATA;
+	while (!(ret = td_need(t, cur, sizeof(id)) ?: cur_u16(cur, &id))) {
+		if (id == TD_DONE && !next)
+			return 0;
+		ret = td_u32(t, cur, &size) ?: td_bytes(t, cur, size, &p);
+		if (ret)
+			return ret;
 		opt = (struct cursor){ p, size };
 		if (id == TD_DONE)
-			return cur_u64(&opt, next) ? -ENODATA : 0;
-		if (id == TD_BUFFER_TEXT)
+			return cur_u64(&opt, next);
+		if (next && id == TD_BUFFER_TEXT)
 			cap_note(t->c, "this file holds the text of a latency tracer");
-		if (id == TD_BUFFER)
+		if (next && id == TD_BUFFER)
 			opt_buffer(t, opt);
-		else if (id >= TD_HEADER_INFO && id <= TD_CMDLINES)
+		else if (next && id >= TD_HEADER_INFO && id <= TD_CMDLINES)
 			opt_section(t, id, opt);
 		else
 			td_option(t, id, opt);
 	}
 	return ret;
+}
+
+/* One OPTIONS section; *next becomes the offset of the following one. */
+static int read_section_options(struct td *t, uint64_t off, uint64_t *next)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	struct section s;
+	int ret = section_at(t, off, &s);
+
+	*next = 0;
+	if (!ret && s.id != TD_DONE)
+		ret = -EBADMSG;
+	ret = ret ?: section_load(t, &s, &data, &cur);
+	return ret ?: read_options(t, &cur, next);
 }
 
 /* Without options: metadata sections in the order of the file. */
@@ -553,137 +806,11 @@ static void walk_sections(struct td *t, uint64_t off)
  *   sub-buffers, each CPU at its offset
  *
  * An option BUFFER points to another "flyrecord" block, of a tracefs instance.
- *
- * The length of a block is found by walking its lengths; then it is loaded, read and forgotten.
  */
 #define WORD 10 /* "options  " NUL, "flyrecord" NUL, "latency  " NUL */
 
 /* "flyrecord" NUL, the table with one more entry, and the clock. */
 #define TABLE_BYTES(cpus) (WORD + 16ull * ((cpus) + 1) + 8 + 4096)
-
-/* ---- how long a block is ---- */
-
-/* A walk over lengths, reading some bytes of the file at a time. */
-struct scan {
-	const struct td *t;
-	uint64_t at, end; /* end: of the file, or as far as a block may reach */
-	uint64_t from;	  /* of buf in the file */
-	size_t have;
-	uint8_t buf[4096];
-};
-
-/* n bytes at the current place, at most 16; NULL if they are missing. */
-static const uint8_t *scan_bytes(struct scan *s, size_t n)
-{
-	const uint8_t *p;
-
-	if (s->at > s->end || n > s->end - s->at)
-		return NULL;
-	if (s->at < s->from || s->at + n > s->from + s->have) {
-		ssize_t got = full_pread(s->t->fd, s->buf, sizeof(s->buf), s->at);
-
-		s->from = s->at;
-		s->have = got > 0 ? (size_t)got : 0;
-		if (s->have < n)
-			return NULL;
-	}
-	p = s->buf + (s->at - s->from);
-	s->at += n;
-	return p;
-}
-
-static bool scan_u32(struct scan *s, uint32_t *v)
-{
-	const uint8_t *p = scan_bytes(s, 4);
-
-	if (p)
-		*v = load_u32(p);
-	return p;
-}
-
-static bool scan_skip(struct scan *s, uint64_t n)
-{
-	bool there = s->at <= s->end && n <= s->end - s->at;
-
-	s->at = there ? s->at + n : s->end;
-	return there;
-}
-
-/* u64 length and that many bytes. */
-static bool scan_text64(struct scan *s)
-{
-	const uint8_t *p = scan_bytes(s, 8);
-
-	return p && scan_skip(s, load_u64(p));
-}
-
-static bool scan_texts(struct scan *s)
-{
-	uint32_t n;
-
-	if (!scan_u32(s, &n))
-		return false;
-	while (n && scan_text64(s))
-		n--;
-	return !n;
-}
-
-static bool size_header(struct scan *s)
-{
-	return scan_skip(s, sizeof("header_page")) && scan_text64(s) &&
-	       scan_skip(s, sizeof("header_event")) && scan_text64(s);
-}
-
-static bool size_systems(struct scan *s)
-{
-	const uint8_t *p;
-	uint32_t n;
-
-	if (!scan_u32(s, &n))
-		return false;
-	for (; n; n--) {
-		do {
-			p = scan_bytes(s, 1);
-		} while (p && *p);
-		if (!p || !scan_texts(s))
-			return false;
-	}
-	return true;
-}
-
-static bool size_block32(struct scan *s)
-{
-	uint32_t n;
-
-	return scan_u32(s, &n) && scan_skip(s, n);
-}
-
-static bool size_cpus(struct scan *s)
-{
-	return scan_skip(s, 4);
-}
-
-/* { u16 id, u32 size, data } up to id 0; nothing if the block is absent. */
-static bool size_options(struct scan *s)
-{
-	const uint8_t *p = scan_bytes(s, WORD);
-
-	if (!p)
-		return false;
-	if (memcmp(p, "options  ", WORD)) {
-		s->at -= WORD;
-		return true;
-	}
-	while ((p = scan_bytes(s, 2))) {
-		if (load_u16(p) == TD_DONE)
-			return true;
-		if (!size_block32(s))
-			return false;
-	}
-	return false;
-}
-
-/* ---- what is in it ---- */
 
 /* "flyrecord" NUL, a table of CPUs, and the clock if there is option TRACECLOCK. */
 static int read_flyrecord(struct td *t, uint64_t at, uint32_t cpus, const char *instance)
@@ -723,34 +850,21 @@ static int read_flyrecord(struct td *t, uint64_t at, uint32_t cpus, const char *
 	return 0;
 }
 
-/* { u16 id, u32 size, data }, closed by a bare u16 0. The whole block may be absent. */
-static int read_options(struct td *t, struct cursor *cur)
+/* The whole block may be absent. */
+static int read_options_block(struct td *t, struct cursor *cur)
 {
-	const uint8_t *p;
-	uint32_t size;
-	uint16_t id;
+	int ret = td_need(t, cur, WORD);
 
-	if (cur->left < WORD)
-		return -ENODATA;
-	if (memcmp(cur->p, "options  ", WORD))
-		return 0;
-	if (cur_skip(cur, WORD))
-		return -ENODATA;
-	while (!cur_u16(cur, &id)) {
-		if (id == TD_DONE)
-			return 0;
-		if (cur_u32(cur, &size) || cur_bytes(cur, size, &p))
-			return -ENODATA;
-		td_option(t, id, (struct cursor){ p, size });
-	}
-	return -ENODATA;
+	if (ret || memcmp(cur->p, "options  ", WORD))
+		return ret;
+	return cur_skip(cur, WORD) ?: read_options(t, cur, NULL);
 }
 
 static int read_cpus(struct td *t, struct cursor *cur)
 {
-	if (cur_u32(cur, &t->cpus))
-		return -ENODATA;
-	return t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
+	int ret = td_u32(t, cur, &t->cpus);
+
+	return ret ?: t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
 }
 
 /* What the file lacks costs only that part. */
@@ -768,56 +882,41 @@ static void survive(struct td *t, int ret, const char *what)
 /* The top-level buffer comes last: its length depends on what was read before. */
 static const struct {
 	const char *what;
-	bool (*size)(struct scan *s);
 	int (*read)(struct td *t, struct cursor *cur);
 } block[] = {
-	{ "header_page and header_event", size_header, td_header_info },
-	{ "ftrace events", scan_texts, td_ftrace_events },
-	{ "event formats", size_systems, td_event_formats },
-	{ "kallsyms", size_block32, td_kallsyms },
-	{ "printk formats", size_block32, td_printk },
-	{ "saved command lines", scan_text64, td_cmdlines },
-	{ "CPU count", size_cpus, read_cpus },
-	{ "options", size_options, read_options },
+	{ "header_page and header_event", td_header_info },
+	{ "ftrace events", td_ftrace_events },
+	{ "event formats", td_event_formats },
+	{ "kallsyms", td_kallsyms },
+	{ "printk formats", td_printk },
+	{ "saved command lines", td_cmdlines },
+	{ "CPU count", read_cpus },
+	{ "options", read_options_block },
 };
-
-/* Reads block i at *off, and moves *off past it. A cut block is read as far as it goes. */
-static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
-{
-	_cleanup_free_ uint8_t *data = NULL;
-	struct cursor cur;
-	uint64_t end;
-	bool whole;
-	int ret;
-
-	s->at = *off;
-	s->end = t->size;
-	if (s->end - s->at > CAPTURE_MAX_META)
-		s->end = s->at + CAPTURE_MAX_META;
-	whole = block[i].size(s);
-	end = whole ? s->at : s->end;
-	if (whole && block[i].read == td_kallsyms && kallsyms_later(t, *off, end - *off, 0)) {
-		*off = end;
-		return 0;
-	}
-	/* At least the word that says whether there is such a block. */
-	ret = td_load(t, *off, MAX(end - *off, (uint64_t)WORD), &data, &cur);
-	if (ret)
-		return ret;
-	*off = end;
-	return block[i].read(t, &cur);
-}
 
 bool td_read_blocks(struct td *t, size_t n, uint64_t *off)
 {
-	_cleanup_free_ struct scan *s = xcalloc(1, sizeof(*s));
 	int ret = 0;
 	size_t i;
 
-	s->t = t;
+	t->in_next = *off;
 	/* Each block begins where the one before ends: after a broken one nothing can be found. */
-	for (i = 0; i < n && !ret; i++)
-		ret = read_block(t, s, i, off);
+	for (i = 0; i < n && !ret; i++) {
+		uint64_t at = t->in_next - t->in.left, size;
+
+		t->in_end = MIN(t->size, at + CAPTURE_MAX_META);
+		if (block[i].read == td_kallsyms && !td_need(t, &t->in, sizeof(uint32_t))) {
+			size = sizeof(uint32_t) + (uint64_t)load_u32(t->in.p);
+			if (kallsyms_later(t, at, size, 0)) {
+				t->in_next = at + size;
+				t->in = (struct cursor){ 0 };
+				continue;
+			}
+		}
+		ret = block[i].read(t, &t->in);
+	}
+	*off = t->in_next - t->in.left;
+	free(t->in_buf);
 	survive(t, ret, i ? block[i - 1].what : "");
 	return !ret;
 }

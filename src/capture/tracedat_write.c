@@ -584,7 +584,7 @@ int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t
 	return tdw_option_sbuf(w, TD_GUEST, &b);
 }
 
-/* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_opts.c. */
+/* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_read.c. */
 int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
 			  const struct cap_shift *shift, uint32_t n)
 {
