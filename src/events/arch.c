@@ -2,7 +2,6 @@
 /* arch.c: the kinds of hosts whose events are understood. */
 #include "arch.h"
 
-
 extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64,
 	event_arch_riscv, event_arch_power, event_arch_loong;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * arch.h: what differs between kinds of hosts; private to this room. A kind is a descriptor in a
- * file of its own (x86_vmx.c), and a line in arch.c.
+ * arch.h: what differs between kinds of hosts; private to this room. A kind is a descriptor
+ * (x86.c, arm64.c), and a line in arch.c.
  */
 #pragma once
 
