@@ -12,7 +12,7 @@
  * carries the bounds to the others. If two pairs contradict each other, both are left out, and if
  * these become many, nothing is trusted.
  */
-#include "qemu_place.h"
+#include "qemu_source.h"
 #include "kvmft/events.h"
 
 #define LEAST	    12	 /* anchors of a stretch, ... */

@@ -8,10 +8,8 @@
  * more of them than that ring.
  */
 
-#include "kvmft/events.h"
-#include "kvmft/guest_time.h"
 #include "qemu_source.h"
-#include "qemu_place.h"
+#include "kvmft/events.h"
 
 /*
  * ---- an event of QEMU as a record with fields ----
@@ -194,8 +192,7 @@ static const char *at(const struct rec *rec, uint32_t loc, uint32_t *n)
 	return (loc & 0xffff) + *n <= rec->len ? (const char *)rec->data + (loc & 0xffff) : NULL;
 }
 
-/* The fields of such a record as QEMU's format shows them. */
-static void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out)
+void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out)
 {
 	const struct qtype *y = rec->id && rec->id <= t->n ? &t->v[rec->id - 1] : NULL;
 	size_t from = out->len;
@@ -362,29 +359,6 @@ struct qheld {
 	uint64_t seq; /* keeps the order of the file among equals */
 };
 
-struct qclock {
-	struct cap_pieces pieces;
-	int error; /* why it cannot be used; 0: it can */
-};
-
-struct qsource {
-	const struct hostmap *map;
-	struct qtrace *trace;
-	struct qtypes types;
-	struct capture cap; /* what outputs need to know of a source */
-	struct cap_damage damage;
-	struct qclock clock[3]; /* by enum qtrace_clock */
-	uint64_t begin, end;	/* of the host's recording, TSC */
-	int64_t vm;
-	struct qheld **heap, *out;
-	size_t n;
-	struct qplace placed;		    /* for a clock that nobody read */
-	uint64_t seq, file_host, last_host; /* of the event before, in the file and handed out */
-	bool last_outside, file_end;
-	struct tl_qemu_report report;
-	struct loghist around; /* of placed events */
-};
-
 /* ---- setting up ---- */
 
 static void clocks_init(struct qsource *s)
@@ -509,16 +483,6 @@ void qsource_free(struct qsource *s)
 	free(s->cap.path);
 	free(s->damage.text);
 	free(s);
-}
-
-const struct capture *qsource_capture(const struct qsource *s)
-{
-	return &s->cap;
-}
-
-const struct fmt *qsource_fmt(const struct qsource *s)
-{
-	return s->types.fmt;
 }
 
 /* ---- time ---- */
@@ -799,11 +763,6 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 	return ret ?: MIN(more, 0);
 }
 
-void qsource_print(const struct qsource *s, const struct tl_item *item, struct sbuf *out)
-{
-	qtypes_print(&s->types, item->rec, out);
-}
-
 void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
 {
 	*r = s->report;
@@ -814,19 +773,6 @@ void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
  * Events of QEMU in the host's own trace. Their stamps are the ring's: no conversion
  * is needed.
  */
-
-struct qmarker {
-	const struct hostmap *map;
-	const struct qevents *(*get)(void *arg); /* NULL: it was called */
-	void *arg;
-	const struct qevents *events;
-	struct qtypes types;
-	const struct fmt_event *print; /* the host's ftrace:print */
-	uint32_t text;		       /* where its text begins */
-	struct rec rec;
-	uint8_t *data;
-	uint64_t met;
-};
 
 struct qmarker *qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg),
 			    void *arg)
@@ -893,29 +839,4 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 	item->marker = m;
 	item->usual = false;
 	return 0;
-}
-
-const struct fmt_event *qmarker_event(const struct qmarker *m)
-{
-	return m->print;
-}
-
-const struct fmt *qmarker_fmt(const struct qmarker *m)
-{
-	return m->types.fmt;
-}
-
-void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out)
-{
-	qtypes_print(&m->types, item->rec, out);
-}
-
-uint64_t qmarker_met(const struct qmarker *m)
-{
-	return m->met;
-}
-
-void qmarker_restart(struct qmarker *m)
-{
-	m->met = 0;
 }

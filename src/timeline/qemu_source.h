@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include "kvmft/clock.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/qemu_trace.h"
 #include "kvmft/ring.h"
 #include "kvmft/timeline.h"
@@ -24,6 +26,9 @@ struct qtypes {
 	struct hash_key key;
 	struct u64map by_key;
 };
+
+/* The fields of such a record as QEMU's format shows them. */
+void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out);
 
 /* ---- which device a guest rings by writing to an address: QEMU registers an ioeventfd ---- */
 
@@ -56,7 +61,18 @@ void qdevices_free(struct qdevices *d);
 
 /* ---- what QEMU's back end ftrace wrote to the trace marker, among what others wrote ---- */
 
-struct qmarker;
+struct qmarker {
+	const struct hostmap *map;
+	const struct qevents *(*get)(void *arg); /* NULL: it was called */
+	void *arg;
+	const struct qevents *events;
+	struct qtypes types;
+	const struct fmt_event *print; /* the host's ftrace:print */
+	uint32_t text;		       /* where its text begins */
+	struct rec rec;
+	uint8_t *data;
+	uint64_t met;
+};
 
 /*
  * Borrows map, and what get(arg) returns at the first marker; NULL when the host's capture has
@@ -70,18 +86,49 @@ void qmarker_free(struct qmarker *m); /* NULL is fine */
  * call; others stay unchanged. 0, -ENOMEM, -E2BIG.
  */
 int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
-/* That a marker is. */
-const struct fmt_event *qmarker_event(const struct qmarker *m);
-/* Events that were resolved since qmarker_restart(). */
-uint64_t qmarker_met(const struct qmarker *m);
-void qmarker_restart(struct qmarker *m);
-
-const struct fmt *qmarker_fmt(const struct qmarker *m);
-void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out);
 
 /* ---- a trace ---- */
 
-struct qsource;
+/*
+ * When the events of a QEMU happened whose clock nobody read, from those of the host about the same
+ * things. Zero-initialised.
+ */
+struct qplace {
+	uint64_t pairs;		/* what it is based on; 0: it was not found */
+	const char *why;	/* then: why not; NULL: it was not tried */
+	uint64_t first, last;	/* of the host's events, TSC */
+	struct clock_sample *v; /* what the clock showed, and when: for clock_pieces_init() */
+	size_t n;
+	uint32_t khz, slew_ppb;
+};
+
+/* Searches the whole trace. 0 (p->pairs or p->why) or -errno. */
+int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
+		struct kvmft_err *err) __must_check;
+void qplace_free(struct qplace *p);
+
+struct qclock {
+	struct cap_pieces pieces;
+	int error; /* why it cannot be used; 0: it can */
+};
+
+struct qsource {
+	const struct hostmap *map;
+	struct qtrace *trace;
+	struct qtypes types;
+	struct capture cap; /* what outputs need to know of a source */
+	struct cap_damage damage;
+	struct qclock clock[3]; /* by enum qtrace_clock */
+	uint64_t begin, end;	/* of the host's recording, TSC */
+	int64_t vm;
+	struct qheld **heap, *out;
+	size_t n;
+	struct qplace placed;		    /* for a clock that nobody read */
+	uint64_t seq, file_host, last_host; /* of the event before, in the file and handed out */
+	bool last_outside, file_end;
+	struct tl_qemu_report report;
+	struct loghist around; /* of placed events */
+};
 
 /* err: what is missing. vm: index into the host map, -1 = by the events' threads. */
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
@@ -92,8 +139,6 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
  */
 int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err) __must_check;
 void qsource_free(struct qsource *s); /* NULL is fine */
-const struct capture *qsource_capture(const struct qsource *s);
-const struct fmt *qsource_fmt(const struct qsource *s);
 /* Walks all of it for registrations of ioeventfds. */
 int qsource_devices(struct qsource *s, struct qdevices *d) __must_check;
 
@@ -104,5 +149,4 @@ int qsource_start(struct qsource *s) __must_check;
  * outside the host's recording is left out.
  */
 int qsource_next(struct qsource *s, struct tl_item *item) __must_check;
-void qsource_print(const struct qsource *s, const struct tl_item *item, struct sbuf *out);
 void qsource_report(const struct qsource *s, struct tl_qemu_report *r);

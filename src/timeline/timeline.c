@@ -87,7 +87,7 @@ void tl_add_host(struct timeline *t, const struct migrate *link)
 /* Threads of a QEMU are the host's, and so are their names. */
 static void add_qemu_source(struct timeline *t, struct qsource *q)
 {
-	struct tl_source *s = source_add(t, qsource_capture(q), qsource_fmt(q), "qemu");
+	struct tl_source *s = source_add(t, &q->cap, q->types.fmt, "qemu");
 	unsigned int n = 0;
 
 	s->qemu = q;
@@ -131,7 +131,7 @@ void tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg),
 		if (!s->guest && !s->qemu && !s->marker)
 			s->marker = qmarker_new(s->link ? s->link->map : t->map, get, arg);
 		if (s->marker)
-			comms_also(s->comms, qmarker_event(s->marker));
+			comms_also(s->comms, s->marker->print);
 	}
 }
 
@@ -140,7 +140,7 @@ uint64_t tl_markers(const struct timeline *t)
 	uint64_t met = t->markers;
 
 	for (size_t i = 0; i < t->nsrc; i++)
-		met += t->src[i]->marker ? qmarker_met(t->src[i]->marker) : 0;
+		met += t->src[i]->marker ? t->src[i]->marker->met : 0;
 	return met;
 }
 
@@ -275,7 +275,7 @@ void tl_stop(struct timeline *t)
 		s->events = s->gaps = s->lost = s->damaged = s->unplaced = 0;
 		s->lost_unknown = false;
 		if (s->marker)
-			qmarker_restart(s->marker);
+			s->marker->met = 0;
 	}
 }
 
@@ -389,7 +389,7 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	*item = &s->item;
 	src->renames += comms_feed(src->comms, &s->rec);
 	/* One of QEMU's, perhaps: the stream keeps the item as it was recorded. */
-	if (src->marker && s->item.ev == qmarker_event(src->marker)) {
+	if (src->marker && s->item.ev == src->marker->print) {
 		t->other = s->item;
 		*item = &t->other;
 		ret = qmarker_resolve(src->marker, &t->other);
@@ -468,15 +468,12 @@ const char *tl_side(const struct tl_source *s)
 
 const struct fmt *tl_fmt(const struct tl_item *i)
 {
-	return i->marker ? qmarker_fmt(i->marker) : i->src->fmt;
+	return i->marker ? i->marker->types.fmt : i->src->fmt;
 }
 
 void tl_print_other(const struct tl_item *i, struct sbuf *out)
 {
-	if (i->src->qemu)
-		qsource_print(i->src->qemu, i, out);
-	else
-		qmarker_print(i->marker, i, out);
+	qtypes_print(i->src->qemu ? &i->src->qemu->types : &i->marker->types, i->rec, out);
 }
 
 void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r)
