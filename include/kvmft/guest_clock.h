@@ -31,9 +31,9 @@ struct kguest_clock {
 
 /*
  * Fills *g from kernel variables through one kprobe, or from the boot log if that is not possible.
- * 0 even if little was found: see the flags. t is borrowed. -ENOMEM.
+ * What was found is in the flags. t is borrowed.
  */
-int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
+void kguest_clock_read(struct ktracefs *t, struct kguest_clock *g);
 
 /* ---- the line of this machine's CLOCK_MONOTONIC_RAW, read and checked ---- */
 

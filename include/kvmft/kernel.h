@@ -437,7 +437,7 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
  * if t is NULL), else from CPUID, else it is measured; that of an arm64's counter from CNTFRQ_EL0.
  * Unknown things stay 0 or "".
  */
-int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f) __must_check;
+void ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f);
 /* "tsc: Refined TSC clocksource calibration: 3792.873 MHz" and "tsc: Detected ... MHz". */
 int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined) __must_check;
 
@@ -448,12 +448,9 @@ uint64_t krdtsc_now(void);
 
 /* The kernel log, oldest first, one line per record as "text" without its prefix. */
 int klog_read(char **text, struct kvmft_err *err) __must_check;
-typedef int (*klog_fn)(const char *line, void *arg); /* non-zero stops and is returned */
-/*
- * Calls fn for each line of the text that contains needle. 0, what fn returned, or -ENOMEM. line is
- * a private copy.
- */
-int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg);
+typedef void klog_fn(const char *line, void *arg);
+/* Calls fn for each line of the text that contains needle, with (the beginning of) the line. */
+void klog_find_in(const char *text, const char *needle, klog_fn *fn, void *arg);
 
 /* Offsets of sched_clock(), from the boot log. */
 struct klog_sched {
@@ -464,7 +461,7 @@ struct klog_sched {
 	bool unstable;		  /* "sched_clock: Marking unstable" or "TSC found unstable" */
 };
 
-int klog_parse_sched(const char *text, struct klog_sched *s) __must_check;
+void klog_parse_sched(const char *text, struct klog_sched *s);
 
 /* ---- modules ---- */
 

@@ -49,7 +49,7 @@ struct ksyms {
  */
 int ksyms_parse(struct ksyms *k, const char *text, size_t len) __must_check;
 
-/* ---- piece by piece: ksyms_finish() is the last; 0, -E2BIG, -ENOMEM ---- */
+/* ---- piece by piece, ksyms_finish() is the last; 0, -E2BIG, -ENOMEM ---- */
 
 /* A function. n and nm: bytes of the name and of the module's, without brackets. */
 int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_t n,
@@ -63,7 +63,7 @@ int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *
 int ksyms_add_line(struct ksyms *k, char *line) __must_check;
 /* A line of /proc/modules, the same. */
 int ksyms_add_modules_line(struct ksyms *k, char *line) __must_check;
-int ksyms_finish(struct ksyms *k) __must_check;
+void ksyms_finish(struct ksyms *k);
 
 /* ---- of files ---- */
 

@@ -162,9 +162,10 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (may_mount)
 		(void)!vm_debugfs_mount(NULL, NULL);
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
-	if (!c.side) /* as `kvmft record` decides */
-		c.side = ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST
-						     : kmachine_sides(NULL, &tsc, NULL);
+	if (!c.side) { /* as `kvmft record` decides */
+		ktsc_facts_read(NULL, &tsc);
+		c.side = kmachine_sides(NULL, &tsc, NULL);
+	}
 	ret = check_probe(&c, &env);
 	if (!ret && o->format > FORMAT_TEXT) {
 		ret = table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },

@@ -20,8 +20,7 @@
 
 #define KLOG_READ_ALL	 3  /* SYSLOG_ACTION_READ_ALL */
 #define KLOG_SIZE_BUFFER 10 /* SYSLOG_ACTION_SIZE_BUFFER */
-#define KLOG_RECORD_MAX	 8192
-#define KLOG_TEXT_MAX	 (64u << 20)
+#define KLOG_LINE_MAX	 512 /* those that are looked for are short */
 
 /* After "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), as far as present. */
 static const char *skip_prefix(const char *p)
@@ -71,83 +70,48 @@ static int read_syslog(char **text)
 	return 0;
 }
 
-static int read_kmsg(char **log)
-{
-	_cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	char rec[KLOG_RECORD_MAX + 1];
-	const char *text;
-	struct sbuf b = { 0 };
-
-	if (fd < 0)
-		return -errno;
-	while (b.len < KLOG_TEXT_MAX) {
-		ssize_t n = read(fd, rec, KLOG_RECORD_MAX);
-
-		if (n < 0 && (errno == EPIPE || errno == EINTR)) /* overwritten: continue */
-			continue;
-		if (n <= 0)
-			break;
-		/* "prio,seq,usec,flags;text\n", and further lines that begin with a blank */
-		rec[n] = '\0';
-		text = strchr(rec, ';');
-		if (text)
-			sbuf_addf(&b, "%.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
-	}
-	*log = sbuf_take(&b);
-	return *log ? 0 : -ENOMEM;
-}
-
 int klog_read(char **text, struct kvmft_err *err)
 {
-	int got, got2;
+	int got;
+	char *to;
 
 	*text = NULL;
 	got = read_syslog(text);
-	if (!got) {
-		char *to = *text;
+	if (got)
+		return err_lack(err, -got, "cannot read the kernel log: %s%s", strerror(-got),
+				got == -EPERM ? " (run as root, or sysctl kernel.dmesg_restrict=0)"
+					      : "");
+	to = *text;
+	for (const char *p = *text; *p;) {
+		const char *from = skip_prefix(p);
+		const char *end = strchr(from, '\n');
+		size_t len = end ? (size_t)(end - from) + 1 : strlen(from);
 
-		for (const char *p = *text; *p;) {
-			const char *from = skip_prefix(p);
-			const char *end = strchr(from, '\n');
-			size_t len = end ? (size_t)(end - from) + 1 : strlen(from);
-
-			memmove(to, from, len);
-			to += len;
-			p = from + len;
-		}
-		*to = '\0';
-		return 0;
+		memmove(to, from, len);
+		to += len;
+		p = from + len;
 	}
-	got2 = read_kmsg(text);
-	if (!got2)
-		return 0;
-	return err_lack(err, -got, "cannot read the kernel log: %s%s", strerror(-got),
-			got == -EPERM ? " (run as root, or sysctl kernel.dmesg_restrict=0)" : "");
+	*to = '\0';
+	return 0;
 }
 
-int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg)
+void klog_find_in(const char *text, const char *needle, klog_fn *fn, void *arg)
 {
-	for (const char *p = text; (p = strstr(p, needle));) {
-		const char *from = p, *end = strchr(p, '\n');
-		_cleanup_free_ char *line = NULL;
-		int got;
+	char line[KLOG_LINE_MAX];
+
+	for (const char *p = text; (p = strstr(p, needle)); p += strcspn(p, "\n")) {
+		const char *from = p;
 
 		while (from > text && from[-1] != '\n')
 			from--;
-		line = end ? strndup(from, (size_t)(end - from)) : strdup(from);
-		if (!line)
-			return -ENOMEM;
-		got = fn(line, arg);
-		if (got || !end)
-			return got;
-		p = end + 1;
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(from, "\n"), from);
+		fn(line, arg);
 	}
-	return 0;
 }
 
 /* ---- sched_clock() ---- */
 
-static int take_sched(const char *line, void *arg)
+static void take_sched(const char *line, void *arg)
 {
 	struct klog_sched *s = arg;
 	int64_t a, b, c, d;
@@ -165,16 +129,13 @@ static int take_sched(const char *line, void *arg)
 		s->has_kernel = true;
 		s->kernel_sched_offset = d;
 	}
-	return 0;
 }
 
-int klog_parse_sched(const char *text, struct klog_sched *s)
+void klog_parse_sched(const char *text, struct klog_sched *s)
 {
-	int got;
-
 	*s = (struct klog_sched){ 0 };
-	got = klog_find_in(text, "kvm-clock: using sched offset of ", take_sched, s);
-	return got ?: klog_find_in(text, "sched_clock: Marking ", take_sched, s);
+	klog_find_in(text, "kvm-clock: using sched offset of ", take_sched, s);
+	klog_find_in(text, "sched_clock: Marking ", take_sched, s);
 }
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -299,7 +260,7 @@ struct log_khz {
 };
 
 /* "... MHz TSC" follows "... MHz processor" only if the two differ, and then counts. */
-static int tsc_log_line(const char *line, void *arg)
+static void tsc_log_line(const char *line, void *arg)
 {
 	struct log_khz *k = arg;
 	uint64_t khz;
@@ -307,7 +268,6 @@ static int tsc_log_line(const char *line, void *arg)
 
 	if (!ktsc_parse_log(line, &khz, &refined))
 		*(refined ? &k->refined : &k->detected) = khz;
-	return 0;
 }
 
 #if HAVE_CPUID
@@ -421,8 +381,11 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	 * The log is the cheap source; a probe costs an instance and is used if the log has
 	 * nothing.
 	 */
-	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", tsc_log_line, &k) &&
-	    !klog_parse_sched(log, &sched) && sched.has_kernel && !sched.unstable) {
+	if (!klog_read(&log, NULL)) {
+		klog_find_in(log, "tsc: ", tsc_log_line, &k);
+		klog_parse_sched(log, &sched);
+	}
+	if (sched.has_kernel && !sched.unstable) {
 		f->sched_stable = true;
 		f->sched_offset = sched.kernel_sched_offset;
 	}
@@ -475,7 +438,7 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 	return sides;
 }
 
-int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
+void ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *flags = NULL;
@@ -489,7 +452,7 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 			   f->clocksource, sizeof(f->clocksource)))
 		f->clocksource[0] = '\0';
 	if (!f->present)
-		return 0;
+		return;
 	if (!f->arm64 && file_read_all(AT_FDCWD, "/proc/cpuinfo", KFILE_MAX, &text) >= 0)
 		flags = strstr(text, "\nflags");
 	if (flags) {
@@ -498,5 +461,4 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 		f->known_freq = flags_have(flags + 1, "tsc_known_freq");
 	}
 	khz_find(t, f);
-	return 0;
 }

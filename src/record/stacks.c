@@ -263,7 +263,9 @@ static int read_modules(const struct record *r, struct ksyms *k)
 	text[n] = '\0';
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save))
 		ret = ksyms_add_modules_line(k, line);
-	return ret ?: ksyms_finish(k);
+	if (!ret)
+		ksyms_finish(k);
+	return ret;
 }
 
 int record_symbols_read(struct record *r)
@@ -285,7 +287,7 @@ int record_symbols_read(struct record *r)
 				"sysctl kernel.kptr_restrict=1");
 	if (!ret && r->symbols.modules >= 0)
 		ret = ksyms_add_lines(&k, "/proc/modules", ksyms_add_modules_line, r->err);
-	ret = ret ?: err_why(r->err, ksyms_finish(&k), "cannot sort symbols");
+	ksyms_finish(&k);
 	if (!ret && ksyms_pack(&k, &r->symbols.text))
 		ret = err_set(r->err, ENOMEM, "out of memory");
 	if (!ret && r->symbols.modules >= 0)

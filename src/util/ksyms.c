@@ -190,62 +190,6 @@ COMPARE(by_address, struct ksym, ORDER(x->addr, y->addr) ?: ORDER(x->size, y->si
 
 COMPARE_BY(by_number, uint64_t, );
 
-struct place {
-	uint64_t addr;
-	size_t at;
-};
-
-/*
- * Tens of thousands come by their names. A pass for each byte in which addresses differ, which
- * leaves those in their order that are equal, is far cheaper than to compare.
- */
-static void sort_places(struct place *p, struct place *other, size_t n)
-{
-	uint64_t differ = 0;
-
-	for (size_t i = 1; i < n; i++)
-		differ |= p[i].addr ^ p[0].addr;
-	for (unsigned int shift = 0; shift < 64; shift += 8) {
-		size_t to[256] = { 0 }, sum = 0;
-
-		if (!(differ >> shift & 0xff))
-			continue;
-		for (size_t i = 0; i < n; i++)
-			to[p[i].addr >> shift & 0xff]++;
-		for (size_t d = 0; d < 256; d++) {
-			sum += to[d];
-			to[d] = sum - to[d];
-		}
-		for (size_t i = 0; i < n; i++)
-			other[to[p[i].addr >> shift & 0xff]++] = p[i];
-		memcpy(p, other, n * sizeof(*p));
-	}
-}
-
-static int sort_functions(struct ksyms *k)
-{
-	_cleanup_free_ struct place *p = calloc(k->n * 2 + 1, sizeof(*p));
-
-	if (!p)
-		return -ENOMEM;
-	for (size_t i = 0; i < k->n; i++)
-		p[i] = (struct place){ k->v[i].addr, i };
-	sort_places(p, p + k->n, k->n);
-	/* Each to its place, round by round of those that are in each other's. */
-	for (size_t i = 0; i < k->n; i++) {
-		struct ksym first = k->v[i];
-		size_t to = i, from;
-
-		for (; (from = p[to].at) != i; to = from) {
-			k->v[to] = k->v[from];
-			p[to].at = to;
-		}
-		p[to].at = to;
-		k->v[to] = first;
-	}
-	return 0;
-}
-
 static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
 {
 	uint64_t page = (s->addr | (PAGE - 1)) + 1;
@@ -258,13 +202,14 @@ static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
 	return next ? MIN(next->addr, page) : page;
 }
 
-int ksyms_finish(struct ksyms *k)
+void ksyms_finish(struct ksyms *k)
 {
-	size_t b = 0;
-	size_t kept = 0;
+	size_t b = 0, kept = 0, sorted = 1;
 
-	if (sort_functions(k))
-		return -ENOMEM;
+	while (sorted < k->n && by_address(&k->v[sorted - 1], &k->v[sorted]) < 0)
+		sorted++;
+	if (sorted < k->n) /* else they were packed */
+		qsort(k->v, k->n, sizeof(*k->v), by_address);
 	if (k->nbound)
 		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
 	if (k->nmod)
@@ -301,7 +246,6 @@ int ksyms_finish(struct ksyms *k)
 	free(k->bound);
 	k->bound = NULL;
 	k->nbound = k->bound_cap = 0;
-	return 0;
 }
 
 int ksyms_parse(struct ksyms *k, const char *text, size_t len)
@@ -323,9 +267,10 @@ int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 		text += n + 1;
 	}
 	ret = ret == -E2BIG ? 0 : ret;
-	ret = ret ?: ksyms_finish(k);
 	if (ret)
 		ksyms_free(k);
+	else
+		ksyms_finish(k);
 	return ret;
 }
 
@@ -393,7 +338,8 @@ int ksyms_unpack(struct ksyms *k, char *text, size_t len, size_t *bad)
 		*eol = '\0';
 		ret = packed_line(k, p);
 	}
-	ret = ret ?: ksyms_finish(k);
+	if (!ret)
+		ksyms_finish(k);
 	/* Two functions at one address: there is no telling which one it is. */
 	if (ret == -E2BIG || (!ret && k->aliases))
 		ret = -EBADMSG;

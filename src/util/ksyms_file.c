@@ -232,7 +232,7 @@ static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struc
 		return err_set(err, E2BIG, "%s: more symbols than a kernel has", f->vmlinux);
 	if (ret < 0)
 		return err_why(err, ret, "cannot read %s", f->vmlinux);
-	ret = ksyms_finish(&elf);
+	ksyms_finish(&elf);
 	if (!elf.n)
 		return err_set(err, EINVAL, "%s: no function of a kernel in it", f->vmlinux);
 	if (!f->slide.set && !known)
@@ -242,8 +242,7 @@ static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struc
 			"--guest-kaslr (0 with nokaslr; else by how much its _text in "
 			"/proc/kallsyms is higher than here), or the guest's --guest-kallsyms",
 			f->vmlinux);
-	if (!f->slide.set)
-		ret = ret ?: find_slide(&elf, known, f->vmlinux, &slide, err);
+	ret = f->slide.set ? 0 : find_slide(&elf, known, f->vmlinux, &slide, err);
 	if (ret)
 		return ret;
 	ret = add_moved(k, &elf, slide, false);
@@ -273,7 +272,7 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 				f->kallsyms);
 	}
 	if (!ret && f->vmlinux && f->kallsyms) {
-		ret = ksyms_finish(&all);
+		ksyms_finish(&all);
 		known = &all;
 	}
 	if (!ret && f->vmlinux)
@@ -284,8 +283,9 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 			ret = err_set(err, EINVAL, "%s: no module with an address in it: is it the "
 				      "guest's /proc/modules, read as root?", f->modules);
 	}
-	ret = ret ?: ksyms_finish(k);
 	if (ret)
 		ksyms_free(k);
+	else
+		ksyms_finish(k);
 	return ret;
 }

@@ -71,7 +71,9 @@ static int modules(struct ksyms *k, const uint8_t *data, size_t size)
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save))
 		ret = ksyms_add_modules_line(k, line);
 	free(text);
-	return ret ? ret : ksyms_finish(k);
+	if (!ret)
+		ksyms_finish(k);
+	return ret;
 }
 
 static int elf(struct ksyms *k, const uint8_t *data, size_t size)
@@ -81,7 +83,9 @@ static int elf(struct ksyms *k, const uint8_t *data, size_t size)
 	int ret = fd < 0 ? -1 : full_write(fd, data, size, NULL);
 
 	ret = ret ? ret : ksyms_add_elf(k, fd, &why);
-	return ret ? ret : ksyms_finish(k);
+	if (!ret)
+		ksyms_finish(k);
+	return ret;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -197,7 +197,7 @@ static void test_live(void **state)
 	uint64_t before, after;
 
 	(void)state;
-	assert_int_equal(ktsc_facts_read(NULL, &f), 0);
+	ktsc_facts_read(NULL, &f);
 	if (!f.present) {
 		print_message("skipped: this machine has no TSC\n");
 		skip();

