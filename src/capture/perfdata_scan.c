@@ -155,19 +155,9 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 /* With an id that no event has: the first event, as in perf. */
 static const struct pd_layout *layout_of(const struct perfdata *p, uint64_t id)
 {
-	size_t lo = 0, hi = p->nids;
+	size_t at = COUNT_BEFORE(i, p->nids, p->ids[i].last < id);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (id > p->ids[mid].last)
-			lo = mid + 1;
-		else if (id < p->ids[mid].first)
-			hi = mid;
-		else
-			return &p->layout[p->ids[mid].layout];
-	}
-	return &p->layout[0];
+	return &p->layout[at < p->nids && p->ids[at].first <= id ? p->ids[at].layout : 0];
 }
 
 /* b: f->size bytes. */

@@ -13,20 +13,13 @@
 static const struct cap_extent *extent_of(const struct capture *c, const struct cap_stream *s,
 					  uint64_t idx, uint64_t *off)
 {
-	size_t lo = 0, hi = s->next;
+	const struct cap_extent *e;
 
 	if (idx >= s->nsub)
 		return NULL;
-	while (hi - lo > 1) { /* the last one that begins at or before idx */
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->ext[mid].first <= idx)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	*off = (idx - s->ext[lo].first) * c->subbuf_size;
-	return &s->ext[lo];
+	e = &s->ext[COUNT_BEFORE(i, s->next, s->ext[i].first <= idx) - 1];
+	*off = (idx - e->first) * c->subbuf_size;
+	return e;
 }
 
 void capture_skip_text(const struct capture *c, bool skip)

@@ -132,17 +132,7 @@ COMPARE(compare, struct cap_member, strcmp(x->name, y->name) ?: ORDER(x->at, y->
 /* How many members have no greater name: where those below it begin, if it ends with a slash. */
 static size_t tar_place_of(const struct cap_tar *t, const char *name)
 {
-	size_t lo = 0, hi = t->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (strcmp(t->v[mid].name, name) <= 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return COUNT_BEFORE(i, t->n, strcmp(t->v[i].name, name) <= 0);
 }
 
 int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *file)

@@ -162,17 +162,9 @@ static s128 pieces_reading(const struct clock_sample *s)
 static size_t piece_find(const struct clock_pieces *p, s128 v,
 			 s128 (*of)(const struct clock_sample *s))
 {
-	size_t lo = 0, hi = p->n - 1;
+	size_t n = COUNT_BEFORE(i, p->n - 1, of(&p->v[i]) <= v);
 
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (of(&p->v[mid]) <= v)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
+	return n ? n - 1 : 0;
 }
 
 /* How far @tsc lies outside of interval @i, in cycles. */

@@ -360,7 +360,8 @@ static int rstream_place_losses(struct rstream *r)
 {
 	const struct capture *c = r->cap;
 	uint64_t removed = 0, looks;
-	size_t first = 0, end = c->nloss;
+	/* They are sorted by CPU. */
+	size_t first = COUNT_BEFORE(i, c->nloss, c->loss[i].cpu < r->s->cpu), end = first;
 	int ret = 0;
 
 	/* Sub-buffers that were removed with old segments; unknown without the final count. */
@@ -368,14 +369,6 @@ static int rstream_place_losses(struct rstream *r)
 		if (c->cpu[i].cpu == r->s->cpu && c->cpu[i].end.valid &&
 		    c->cpu[i].end.subbufs > r->s->nsub)
 			removed = c->cpu[i].end.subbufs - r->s->nsub;
-	while (first < end) { /* they are sorted by CPU */
-		size_t mid = first + (end - first) / 2;
-
-		if (c->loss[mid].cpu < r->s->cpu)
-			first = mid + 1;
-		else
-			end = mid;
-	}
 	while (end < c->nloss && c->loss[end].cpu == r->s->cpu)
 		end++;
 	r->loss = first < end ? xcalloc(end - first, sizeof(*r->loss)) : NULL;
