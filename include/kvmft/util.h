@@ -182,7 +182,16 @@ void sbuf_add_word(struct sbuf *b, const char *text);
 /* Undoes sbuf_add_escaped() in place; a broken escape is left unchanged. */
 void str_unescape(char *s);
 /* The value of a hex digit of either case, or -1. */
-int str_hex_value(char c);
+static inline int str_hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
 /*
  * Replaces control characters (C0, DEL, C1), those that are invisible or change the direction of
  * text (bidi, zero width, line separators), and bytes that are not UTF-8, by '?', in place: text

@@ -35,20 +35,6 @@ static const struct unit *unit_find(const struct unit *unit, size_t n, const cha
 	return NULL;
 }
 
-/* Value of a digit, or base when c is none. */
-static unsigned int digit_value(char c, unsigned int base)
-{
-	unsigned int v = base;
-
-	if (c >= '0' && c <= '9')
-		v = (unsigned int)(c - '0');
-	else if (c >= 'a' && c <= 'f')
-		v = (unsigned int)(c - 'a') + 10;
-	else if (c >= 'A' && c <= 'F')
-		v = (unsigned int)(c - 'A') + 10;
-	return MIN(v, base);
-}
-
 /*
  * Digits at *s, which moves past them: -EINVAL if there are none. Too large a number sets *range,
  * so that the caller can first check the rest.
@@ -59,7 +45,7 @@ static inline int scan_digits(const char **s, unsigned int base, uint64_t *v, bo
 	unsigned int d;
 
 	*v = 0;
-	for (; (d = digit_value(**s, base)) < base; (*s)++)
+	for (; (d = (unsigned int)str_hex_value(**s)) < base; (*s)++) /* -1: none */
 		if (__builtin_mul_overflow(*v, base, v) || __builtin_add_overflow(*v, d, v))
 			*range = true;
 	return *s == from ? -EINVAL : 0;

@@ -74,17 +74,6 @@ const char *str_quoted_end(const char *p, const char *end)
 	return p < end ? p + 1 : end;
 }
 
-int str_hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* The byte of an escape "%XX" at s, or 0. %00 is refused, because it would cut the text. */
 static char escape_value(const char *s)
 {
