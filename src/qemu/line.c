@@ -76,24 +76,12 @@ static bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 	return h < 24 && m < 60 && s < 61;
 }
 
-/* Days of the Gregorian calendar: years begin in March, so that a leap day is their last one. */
-static int64_t qline_days(int64_t year, unsigned int month, unsigned int day)
+/* Since 1970. */
+static int64_t qline_days(int year, int month, int day)
 {
-	int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400, of_era = y - era * 400;
-	int64_t of_year =
-		(153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + (int64_t)day - 1;
+	struct tm tm = { .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day };
 
-	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int *day)
-{
-	*year = 1970 + days / 366; /* never too late */
-	while (qline_days(*year + 1, 1, 1) <= days)
-		++*year;
-	for (*month = 12; *month > 1 && qline_days(*year, *month, 1) > days; --*month)
-		;
-	*day = (unsigned int)(days - qline_days(*year, *month, 1)) + 1;
+	return timegm(&tm) / DAY;
 }
 
 /* "YYYY-MM-DD": days since 1970. */
@@ -105,28 +93,19 @@ static bool date(struct qline *l, int64_t *days)
 	    !qline_char(l, '-') || !qline_digits(l, 2, 2, &d) || y < 1970 || m < 1 || m > 12 ||
 	    d < 1 || d > 31)
 		return false;
-	*days = qline_days((int64_t)y, (unsigned int)m, (unsigned int)d);
+	*days = qline_days((int)y, (int)m, (int)d);
 	return true;
 }
 
 /* Local date and time of day as ns since 1970; false: no such time. */
 static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 {
-	uint64_t s = ns_of_day / NS;
-	unsigned int month, day;
-	struct tm tm = { .tm_hour = (int)(s / 3600),
-			 .tm_min = (int)(s / 60 % 60),
-			 .tm_sec = (int)(s % 60),
-			 .tm_isdst = -1 };
-	int64_t year;
-	time_t t;
+	time_t t = (time_t)days * DAY + (time_t)(ns_of_day / NS);
+	struct tm tm;
 
-	if (days < 0)
+	if (days < 0 || !gmtime_r(&t, &tm))
 		return false;
-	qline_civil(days, &year, &month, &day);
-	tm.tm_year = (int)(year - 1900);
-	tm.tm_mon = (int)month - 1;
-	tm.tm_mday = (int)day;
+	tm.tm_isdst = -1;
 	t = mktime(&tm);
 	if (t < 0)
 		return false;
@@ -143,8 +122,7 @@ static int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day)
 
 	if (!localtime_r(&now, &tm))
 		return 0;
-	today = qline_days(tm.tm_year + 1900, (unsigned int)tm.tm_mon + 1,
-			   (unsigned int)tm.tm_mday);
+	today = qline_days(tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
 	then = tm.tm_hour * 3600 + tm.tm_min * 60 + tm.tm_sec;
 	return second - then > DAY / 2 ? today - 1 : then - second > DAY / 2 ? today + 1 : today;
 }
@@ -364,10 +342,12 @@ const struct qtrace_reader qtrace_log = { .format = QTRACE_LOG, .line = log_line
 static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	int64_t year, near_days = (int64_t)(t->o.near / 86400000000000ull), best = INT64_MAX;
+	int64_t near_days = (int64_t)(t->o.near / (NS * DAY)), best = INT64_MAX;
+	const time_t near = (time_t)(t->o.near / NS);
 	uint64_t day, of_day, ns;
 	struct qline at = *l;
-	unsigned int month, d, m;
+	struct tm tm;
+	int month, year;
 
 	if (at.end - at.p < 4 || at.p[3] != ' ')
 		return false;
@@ -376,11 +356,12 @@ static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item
 	at.p += 4;
 	qline_char(&at, ' ');
 	if (month > 12 || !qline_digits(&at, 1, 2, &day) || day < 1 || day > 31 ||
-	    !qline_char(&at, ' ') || !qline_time_of_day(&at, &of_day, &item->unit))
+	    !qline_char(&at, ' ') || !qline_time_of_day(&at, &of_day, &item->unit) ||
+	    !gmtime_r(&near, &tm))
 		return false;
-	qline_civil(near_days, &year, &m, &d);
-	for (int64_t y = MAX(year - 1, (int64_t)1970); y <= year + 1; y++) {
-		int64_t days = qline_days(y, month, (unsigned int)day), off = days - near_days;
+	year = tm.tm_year + 1900;
+	for (int y = MAX(year - 1, 1970); y <= year + 1; y++) {
+		int64_t days = qline_days(y, month, (int)day), off = days - near_days;
 
 		off = off < 0 ? -off : off;
 		if (off < best && !(t->by_file && days > near_days + 1) &&
