@@ -271,6 +271,13 @@ int file_open_regular(const char *path, bool own) __must_check;
 ssize_t file_read_regular(const char *path, size_t max, bool own, char **out) __must_check;
 /* The first line of a small file, without newline; -EFBIG if it does not fit, or -errno. */
 int file_read_line(int dirfd, const char *path, char *buf, size_t size) __must_check;
+/* Of a process in the open /proc; start: clock ticks since boot. 0, -ESRCH, -errno. */
+struct proc_stat {
+	char state;
+	uint32_t ppid;
+	uint64_t start;
+};
+int proc_stat(int procfd, uint32_t pid, struct proc_stat *st) __must_check;
 /* The number that makes up the first line, apart from blanks around it; errors of both parts. */
 int file_read_u64(int dirfd, const char *path, uint64_t *v) __must_check;
 /* A directory to be read, not a link; to be closed with closedir(). NULL: errno says why. */

@@ -56,8 +56,6 @@ struct vm_procs {
 int vm_proc_open(const struct vm_roots *roots);
 /* tgid of a process or thread; -ESRCH if it is gone. */
 int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid);
-/* Parent and start time (clock ticks since boot) from pid/stat. */
-int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time);
 /* Real user of a process. 0 or -errno. */
 int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid);
 /* comm of a task, printable; path is relative to procfd. */

@@ -69,10 +69,10 @@ static bool same_program(uint32_t a, uint32_t b)
 static uint32_t session_of(int proc, const uint32_t recorder)
 {
 	uint32_t pid = recorder, top = pid;
-	uint64_t start;
+	struct proc_stat st;
 	bool flight;
 
-	while (!vm_proc_stat(proc, pid, &pid, &start) && pid > 1) {
+	while (!proc_stat(proc, pid, &st) && (pid = st.ppid) > 1) {
 		_cleanup_(sbuf_free) struct sbuf words = { 0 };
 
 		if (same_program(pid, recorder) && is_record(pid, &words, &flight))

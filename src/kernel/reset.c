@@ -29,34 +29,18 @@
  *	kvmft_PID_STARTTIME_N	a further synthetic event
  */
 
-#define STAT_STARTTIME 22 /* number of the field in /proc/PID/stat, counted from 1 */
-
 static int proc_starttime(int32_t pid, uint64_t *start)
 {
-	_cleanup_free_ char *text = NULL;
-	ssize_t got;
-	const char *p;
+	_cleanup_close_ int procfd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct proc_stat st;
+	int ret = procfd < 0 ? -errno : proc_stat(procfd, (uint32_t)pid, &st);
 
-	got = file_read_all(AT_FDCWD, TEXTF("/proc/%" PRId32 "/stat", pid), 4096, &text);
-	if (got < 0)
-		return (int)got;
-	/*
-	 * proc(5): the command in parentheses may contain anything, so count from the last ')'. A
-	 * zombie has closed all its files: for our purpose it is dead.
-	 */
-	p = strrchr(text, ')');
-	if (!p || p[1] != ' ')
-		return -EINVAL;
-	if (p[2] == 'Z' || p[2] == 'X')
+	/* A zombie has closed all its files: for our purpose it is dead. */
+	if (!ret && strchr("ZX", st.state))
 		return -ESRCH;
-	p++;
-	for (int field = 3; field < STAT_STARTTIME; field++) {
-		p = strchr(p + 1, ' ');
-		if (!p)
-			return -EINVAL;
-	}
-	p++;
-	return take_u64(&p, UINT64_MAX, start) && strchr(" \n", *p) ? 0 : -EINVAL;
+	if (!ret)
+		*start = st.start;
+	return ret;
 }
 
 int kowner_self(struct kowner *o)
@@ -115,7 +99,7 @@ bool kowner_alive(const struct kowner *o)
 	if (!err)
 		return start == o->start;
 	/* Only "no such process" proves death; hidepid or a full table does not. */
-	return err != -ENOENT && err != -ESRCH;
+	return err != -ESRCH;
 }
 
 struct sweep {

@@ -274,7 +274,7 @@ static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct 
 	_cleanup_free_ char *args = NULL;
 	struct vm_ident id;
 	struct sbuf sel = { 0 };
-	uint32_t ppid;
+	struct proc_stat st;
 	ssize_t len = 0;
 
 	vm.vmm = vm_proc_vmm(procfd, pid);
@@ -283,10 +283,11 @@ static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct 
 	if (strstr(vm.vmm, "qemu-system") || !strcmp(vm.vmm, "qemu-kvm") ||
 	    !strcmp(vm.vmm, "kvm") || !strcmp(vm.vmm, "qemu"))
 		len = vm_proc_cmdline(procfd, pid, patience, &args);
-	if ((len <= 0 && len != -ETIMEDOUT) || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
+	if ((len <= 0 && len != -ETIMEDOUT) || proc_stat(procfd, pid, &st)) {
 		free(vm.vmm);
 		return len == -ENOMEM ? -ENOMEM : 0;
 	}
+	vm.start_time = st.start;
 	slot = array_grow(&list->vm, list->n, &list->cap, sizeof(*slot));
 	sbuf_add_u64(&sel, pid);
 	vm.sel = sbuf_take(&sel);
@@ -354,21 +355,15 @@ static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *li
 	return ret;
 }
 
-static bool is_pid_fd(const char *sel)
-{
-	uint32_t n;
-
-	return vm_text_u32(&sel, &n) && *sel++ == '-' && vm_text_u32(&sel, &n) && !*sel;
-}
-
 int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
 		  const struct vm **vm, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint32_t pid, fd;
 
 	if (!list->n)
 		return err_lack(err, ENOENT, "no QEMU is running here");
-	if (sel && is_pid_fd(sel))
+	if (sel && vm_name_parse(sel, &pid, &fd))
 		return find_by_pid_fd(roots, list, sel, vm, err);
 	if (sel)
 		return vm_list_find(list, sel, vm, err);
@@ -627,10 +622,9 @@ int mon_peer_check(int fd, const struct mon_peer *p, struct kvmft_err *err)
 {
 	struct ucred c = { 0 };
 	socklen_t n = sizeof(c);
-	uint64_t start;
-	uint32_t ppid;
+	struct proc_stat st;
 
-	if (vm_proc_stat(p->procfd, p->vm->pid, &ppid, &start) || start != p->vm->start_time)
+	if (proc_stat(p->procfd, p->vm->pid, &st) || st.start != p->vm->start_time)
 		return err_set(err, ESRCH, "QEMU %u has ended", p->vm->pid);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0)
 		c.pid = 0;

@@ -3,6 +3,7 @@
 #include "kvmft/util.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -298,6 +299,30 @@ int file_read_line(int dirfd, const char *path, char *buf, size_t size)
 		len += (size_t)got;
 	}
 	return -EFBIG;
+}
+
+/* comm may hold blanks and parentheses: fields are counted from the last ')'. */
+int proc_stat(int procfd, uint32_t pid, struct proc_stat *st)
+{
+	_cleanup_close_ int fd = openat(procfd, TEXTF("%u/stat", pid), O_RDONLY | O_CLOEXEC);
+	char text[1024];
+	const char *p;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = full_pread(fd, text, sizeof(text) - 1, 0);
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	/* 3 state, 4 ppid, then up to 21; 22 is starttime (proc(5)) */
+	return p && sscanf(p + 1,
+			   " %c %" SCNu32 " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+			   " %*s %*s %*s %" SCNu64,
+			   &st->state, &st->ppid, &st->start) == 3
+		       ? 0
+		       : -EINVAL;
 }
 
 int file_read_u64(int dirfd, const char *path, uint64_t *v)

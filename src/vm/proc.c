@@ -10,7 +10,7 @@
 #include "kvmft/util.h"
 #include "kvmft/vm_proc.h"
 
-/* Tgid is the fourth line of status, start time the 22nd of stat's numbers: both within this. */
+/* Tgid is the fourth line of status: within this. */
 #define HEAD_SIZE 1024
 
 struct vm_roots vm_roots_fill(const struct vm_roots *roots)
@@ -106,30 +106,6 @@ int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
 int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid)
 {
 	return status_number(procfd, pid, "Uid", uid);
-}
-
-/* comm may hold blanks and parentheses: fields are counted from the last ')'. */
-int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time)
-{
-	char text[HEAD_SIZE];
-	unsigned long long start = 0;
-	unsigned int parent;
-	const char *p;
-	ssize_t len;
-
-	len = read_head(procfd, TEXTF("%u/stat", pid), text, sizeof(text));
-	if (len < 0)
-		return (int)len;
-	p = strrchr(text, ')');
-	/* 3 state, 4 ppid, then up to 21; 22 is starttime (proc(5)) */
-	if (!p || sscanf(p + 1,
-			 " %*c %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-			 " %*s %llu",
-			 &parent, &start) != 2)
-		return -EINVAL;
-	*ppid = parent;
-	*start_time = start;
-	return 0;
 }
 
 int vm_proc_comm(int procfd, const char *path, char *buf, size_t size)
@@ -395,14 +371,16 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_close_ int procfd = vm_proc_open(&r);
-	uint32_t ppid;
+	struct proc_stat st;
 	int ret;
 
 	if (procfd < 0)
 		return procfd;
 	*task = (struct vm_task){ .tid = tid };
 	ret = vm_proc_tgid(procfd, tid, &task->tgid);
-	ret = ret ?: vm_proc_stat(procfd, tid, &ppid, start_time);
+	ret = ret ?: proc_stat(procfd, tid, &st);
+	if (!ret)
+		*start_time = st.start;
 	return ret ?: vm_proc_comm(procfd, TEXTF("%u/comm", tid), task->comm, sizeof(task->comm));
 }
 

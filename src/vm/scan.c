@@ -426,7 +426,7 @@ static int identify(struct scan *s, struct vm *vm)
 {
 	_cleanup_free_ char *args = NULL;
 	struct vm_ident id;
-	uint32_t ppid;
+	struct proc_stat st;
 	ssize_t len;
 	int ret;
 
@@ -434,10 +434,11 @@ static int identify(struct scan *s, struct vm *vm)
 	if (!vm->vmm)
 		return -ENOMEM;
 	vm->has_uid = !vm_proc_uid(s->procfd, vm->pid, &vm->uid);
-	if (!vm_proc_stat(s->procfd, vm->pid, &ppid, &vm->start_time) && ppid) {
-		if (!vm_proc_comm(s->procfd, TEXTF("%u/comm", ppid), vm->starter,
-				  sizeof(vm->starter)))
-			vm->parent = ppid;
+	if (!proc_stat(s->procfd, vm->pid, &st)) {
+		vm->start_time = st.start;
+		if (st.ppid && !vm_proc_comm(s->procfd, TEXTF("%u/comm", st.ppid), vm->starter,
+					     sizeof(vm->starter)))
+			vm->parent = st.ppid;
 	}
 	len = vm_proc_cmdline(s->procfd, vm->pid, &s->patience, &args);
 	if (len == -ENOMEM)
