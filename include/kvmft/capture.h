@@ -434,8 +434,6 @@ uint64_t capw_stamp_usage(int dirfd, const char *now);
  */
 int capw_stamp_room(int dirfd, const char *now, size_t keep, uint64_t bytes,
 		    struct kvmft_err *err) __must_check;
-/* What is in a directory, capture or not, takes on the disk, bytes; 0: unknown. */
-uint64_t cap_disk_usage(int parent, const char *base);
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */

@@ -14,7 +14,127 @@
 
 #include "reader.h"
 
-#define ASIDE_NAMES 99
+#define ASIDE_NAMES   99
+#define CAP_MAX_DEPTH 4 /* folders below a capture */
+
+/* ---- what is there, and removing it ---- */
+
+static int open_meta(int parent, const char *base)
+{
+	_cleanup_close_ int dir =
+		openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return dir < 0 ? -1 : openat(dir, "meta", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Is base (below the directory parent) a capture? By its meta file; links are not followed. */
+static bool cap_is_capture(int parent, const char *base)
+{
+	_cleanup_close_ int fd = open_meta(parent, base);
+	char head[sizeof(CAPTURE_MAGIC)] = "";
+
+	return fd >= 0 && full_pread(fd, head, sizeof(head) - 1, 0) == (ssize_t)sizeof(head) - 1 &&
+	       !strcmp(head, CAPTURE_MAGIC);
+}
+
+/* ... and one whose recording ended by itself? The last record being `end` is no error. */
+static bool cap_is_complete(int parent, const char *base)
+{
+	_cleanup_close_ int fd = open_meta(parent, base);
+	char tail[4096], *last;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	n = full_pread(fd, tail, sizeof(tail) - 1,
+		       (uint64_t)st.st_size - MIN((uint64_t)st.st_size, sizeof(tail) - 1));
+	if (n <= 0 || tail[n - 1] != '\n')
+		return false;
+	tail[n - 1] = '\0';
+	last = strrchr(tail, '\n');
+	return strlen(tail) == (size_t)n - 1 && last && str_starts(last + 1, "end ") &&
+	       !strstr(last, " reason=error");
+}
+
+typedef int (*entry_fn)(int dir, const char *name, void *arg);
+
+/*
+ * Calls fn for everything in a directory that is not itself one, up to an error; depth first, no
+ * link is followed.
+ */
+static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left,
+		     void *arg)
+{
+	struct dirent *d;
+	struct stat st;
+	int fd, ret = 0;
+	DIR *dir;
+
+	if (depth > CAP_MAX_DEPTH)
+		return -ELOOP;
+	dir = dir_open(parent, base);
+	if (!dir)
+		return -errno;
+	fd = dirfd(dir);
+	while (!ret && (d = readdir(dir))) {
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			continue;
+		if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			ret = -errno;
+		else if (S_ISDIR(st.st_mode))
+			ret = walk_tree(fd, d->d_name, depth + 1, fn, left, arg);
+		else
+			ret = fn(fd, d->d_name, arg);
+	}
+	closedir(dir);
+	return ret ?: left(parent, base, arg);
+}
+
+static int entry_count(int dir, const char *name, void *arg)
+{
+	uint64_t *bytes = arg;
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	*bytes += (uint64_t)st.st_blocks * 512;
+	return 0;
+}
+
+/* What is in a directory takes on the disk, bytes; 0: unknown. */
+static uint64_t cap_disk_usage(int parent, const char *base)
+{
+	uint64_t bytes = 0;
+
+	return walk_tree(parent, base, 0, entry_count, entry_count, &bytes) ? 0 : bytes;
+}
+
+static int entry_remove(int dir, const char *name, void *arg __unused_arg)
+{
+	return unlinkat(dir, name, 0) ? -errno : 0;
+}
+
+static int folder_remove(int dir, const char *name, void *arg __unused_arg)
+{
+	return unlinkat(dir, name, AT_REMOVEDIR) ? -errno : 0;
+}
+
+/* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
+static int cap_remove(int parent, const char *base, struct kvmft_err *err)
+{
+	int ret;
+
+	if (!cap_is_capture(parent, base))
+		return err_set(err, EEXIST,
+			       "%s exists and is not a kvmft capture: it is not touched, choose "
+			       "another name",
+			       base);
+	ret = walk_tree(parent, base, 0, entry_remove, folder_remove, NULL);
+	return err_why(err, ret, "cannot remove the old capture %s", base);
+}
+
+/* ---- names ---- */
 
 static bool exists(int dir, const char *name)
 {

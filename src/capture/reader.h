@@ -198,15 +198,6 @@ int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, vo
 	__must_check;
 void cap_tar_free(struct cap_tar *t);
 
-/* ---- place.c, for those who make room for a new capture ---- */
-
-/* Is base (below the directory parent) a capture? By its meta file; links are not followed. */
-bool cap_is_capture(int parent, const char *base);
-/* ... and one whose recording ended by itself? */
-bool cap_is_complete(int parent, const char *base);
-/* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
-int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
-
 /* ---- text.c ---- */
 
 #define META_MAX_KEYS 64

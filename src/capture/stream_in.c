@@ -129,7 +129,10 @@ static int stream_get(struct in *in, void *buf, size_t n)
 	return 0;
 }
 
-/* The content of a frame, in pieces: its claimed length is only trusted as the content arrives. */
+/*
+ * The content of a frame, in pieces: its claimed length is only trusted as the content arrives.
+ * b NULL: to nowhere.
+ */
 static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 {
 	int ret = 0;
@@ -138,22 +141,9 @@ static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
 
 		ret = stream_get(in, in->buf, part);
-		if (!ret)
+		if (!ret && b)
 			sbuf_add_mem(b, (const char *)in->buf, part);
-		ret = ret ?: b->error;
-		len -= part;
-	}
-	return ret;
-}
-
-static int skip(struct in *in, uint64_t len)
-{
-	int ret = 0;
-
-	while (len && !ret) {
-		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
-
-		ret = stream_get(in, in->buf, part);
+		ret = ret ?: b ? b->error : 0;
 		len -= part;
 	}
 	return ret;
@@ -499,7 +489,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 		return stream_bad(in, "data are not whole sub-buffers");
 	ret = in_room(in, h->len);
 	if (!ret && was_removed(in, h->segment))
-		return skip(in, h->len);
+		return get_all(in, h->len, NULL);
 	ret = ret ?: check_limits(in, h->len, 0);
 	c = ret ? NULL : cpu_of(in, h->cpu);
 	if (!ret && !c)
@@ -530,7 +520,7 @@ static int in_tail(struct in *in, const struct stream_head *h)
 	if (ret)
 		return ret;
 	if (was_removed(in, h->segment))
-		return skip(in, h->len);
+		return get_all(in, h->len, NULL);
 	c = cpu_of(in, h->cpu);
 	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
 		return stream_bad(in, "more of a sub-buffer that never began");
@@ -619,7 +609,7 @@ static int take_frame(struct in *in)
 	if (h.type == STREAM_ALIVE && h.len)
 		return stream_bad(in, "a frame that must be empty has content");
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
-		return skip(in, h.len); /* of a later version; or that alone is the news */
+		return get_all(in, h.len, NULL); /* of a later version; or that alone is the news */
 	if (frames[h.type].empty != !h.len)
 		return stream_bad(in, frames[h.type].empty
 					      ? "a frame that must be empty has content"
