@@ -190,7 +190,6 @@ int kinst_events_add(struct kinst *k, const struct kevent_list *list,
 int kinst_events_enable(struct kinst *k, struct kvmft_err *err) __must_check;
 /* Disables all of them; continues after a failure and returns the first. */
 int kinst_events_disable(struct kinst *k);
-const struct kevent_list *kinst_events(const struct kinst *k);
 
 /* Does this kernel have triggers on the event? */
 bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name);

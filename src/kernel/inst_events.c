@@ -155,11 +155,6 @@ int kinst_events_disable(struct kinst *k)
 	return first;
 }
 
-const struct kevent_list *kinst_events(const struct kinst *k)
-{
-	return &k->ev;
-}
-
 bool kinst_has_trigger(const struct kinst *k, const char *sys, const char *name)
 {
 	char path[320];

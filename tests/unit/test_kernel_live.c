@@ -205,13 +205,11 @@ static void test_filter_refused(void **state)
 		assert_non_null(strstr(l->err.text, "\n"));
 		assert_non_null(strchr(l->err.text, '^'));
 	}
-	assert_int_equal(kinst_events(k)->n, 0);
 	kevent_list_free(&list);
 	assert_int_equal(kevent_expand(l->t, "sched_switch/prev_pid == 1/", &list, &l->err), 0);
 	assert_int_equal(kinst_events_add(k, &list, &l->err), 0);
 	expect_file(k, "events/sched/sched_switch/filter", "prev_pid == 1");
 	expect_file(k, "events/sched/sched_switch/enable", "0");
-	assert_int_equal(kinst_events(k)->n, 1);
 	kevent_list_free(&list);
 	/* One that does not exist: none of them may be on afterwards. */
 	assert_int_equal(kevent_list_add(&list, "sched", "kvmft_none", NULL), 0);
