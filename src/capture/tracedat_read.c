@@ -59,7 +59,7 @@ static int td_need(struct td *t, struct cursor *cur, uint64_t n)
 
 	if (n <= cur->left)
 		return 0;
-	if (cur != &t->in || n > t->in_end - at)
+	if (cur != &t->in || at > t->in_end || n > t->in_end - at)
 		return -ENODATA;
 	free(t->in_buf);
 	t->in_buf = NULL;
