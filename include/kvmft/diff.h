@@ -270,6 +270,5 @@ int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t le
 /* What changed most is first. */
 void diff_tables_sort(struct diff_tables *t);
 
-/* output/diff_out.c: the first `top` rows, 0: all; format: text, csv or json. 0 or -errno. */
-int diff_tables_print(const struct diff_tables *t, size_t top, const char *format,
-		      struct sbuf *b) __must_check;
+/* output/diff_out.c: the first `top` rows, 0: all; format: text, csv or json. */
+void diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b);

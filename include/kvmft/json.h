@@ -11,7 +11,7 @@
  *
  * 	json_line_begin(&j, &out);
  * 	json_put_fixed(&j, "wall_ms", 1250, 3);
- * 	err = json_line_end(&j);		{"wall_ms":1.250}
+ * 	json_line_end(&j);			{"wall_ms":1.250}
  *
  * Calls that would make invalid JSON (a value without key in an object, an end that does not match,
  * a second top-level value, nesting deeper than JSON_DEPTH_MAX) write nothing and stick: later
@@ -73,9 +73,9 @@ void json_put_known_s64(struct json *j, const char *key, bool known, int64_t v);
 void json_put_array(struct json *j, const char *key);
 void json_put_object(struct json *j, const char *key);
 
-/* One object, from json_init() to json_finish() and a trailing newline. */
+/* One object, from json_init() to json_finish(), whose error out keeps, and a trailing newline. */
 void json_line_begin(struct json *j, struct sbuf *out);
-int json_line_end(struct json *j) __must_check;
+void json_line_end(struct json *j);
 
 /* v / 10^scale with exactly scale decimals: (5, 3) is 0.005, (7, 0) is 7. */
 void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale);

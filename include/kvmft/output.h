@@ -103,18 +103,19 @@ struct out_format {
 	bool binary;  /* not for a terminal */
 	bool only_ns; /* cannot show cycles */
 	const char *no_place; /* which events out->left_out counts, and why */
-	int (*begin)(struct out *o);
-	int (*item)(struct out *o, const struct tl_item *item);
+	/* All add to o->line, whose error is theirs. */
+	void (*begin)(struct out *o);
+	void (*item)(struct out *o, const struct tl_item *item);
 	/* Between the items, in time order; may be NULL. */
-	int (*epoch)(struct out *o, const struct out_epoch *epoch);
+	void (*epoch)(struct out *o, const struct out_epoch *epoch);
 	/*
 	 * In place of o->epoch[0..n-1], from before tl_from(); NULL: they are treated like the
 	 * others.
 	 */
-	int (*epochs_before)(struct out *o, size_t n);
+	void (*epochs_before)(struct out *o, size_t n);
 	/* Before the end; NULL: the format has no place for it. */
-	int (*alignment)(struct out *o, const struct out_alignment *a);
-	int (*end)(struct out *o);
+	void (*alignment)(struct out *o, const struct out_alignment *a);
+	void (*end)(struct out *o);
 };
 
 struct out {
@@ -145,24 +146,22 @@ const struct out_format *out_format_find(const char *name);
 const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
 
 /*
- * Each returns 0 or -errno (including failed writes). out_end() frees o in any case; -ENOMSG: there
- * was nothing that its format can show.
+ * Errors (including failed writes) last: out_item() and out_end() return them. out_end() frees o in
+ * any case; -ENOMSG: there was nothing that its format can show.
  */
-int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
-	      const struct out_clock *clock, FILE *f) __must_check;
+void out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+	       const struct out_clock *clock, FILE *f);
 /*
  * After out_end(): the same output continues with another time line of the same captures, see
  * tl_inherit().
  */
-int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock) __must_check;
+void out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock);
 int out_item(struct out *o, const struct tl_item *item) __must_check;
 /* Marks the place in a text where items are left out. */
-int out_left_out(struct out *o) __must_check;
-/* Of one guest, after the last item. */
-int out_alignment(struct out *o, const struct out_alignment *a) __must_check;
+void out_left_out(struct out *o);
 int out_end(struct out *o) __must_check;
 /* For formats with a long end: writes o->line out. */
-int out_flush(struct out *o) __must_check;
+void out_flush(struct out *o);
 
 /*
  * Colours for b->s[from..], a line of a time line: the first `label` bytes by its side, and the
@@ -174,8 +173,8 @@ void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t si
  * Between out_begin() with the format html and out_end(), as JSON: results of latency analyses;
  * spikes and their causes. NULL: none.
  */
-int out_html_latency(struct out *o, const char *json) __must_check;
-int out_html_spikes(struct out *o, const char *json) __must_check;
+void out_html_latency(struct out *o, const char *json);
+void out_html_spikes(struct out *o, const char *json);
 /* The same with a Perfetto format: n spikes that were explained. */
 struct blame_spike;
 void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n);

@@ -66,8 +66,8 @@ struct process_view {
 	size_t top;	    /* rows of each table; 0 = all */
 	unsigned int width; /* of a terminal; 0 = none */
 };
-/* In one of cli_formats: "text", "json" or "csv". 0 or -errno. */
-int processes_print(const struct process_view *v, const char *format, struct sbuf *b) __must_check;
+/* In one of cli_formats: "text", "json" or "csv". */
+void processes_print(const struct process_view *v, const char *format, struct sbuf *b);
 /* Was anything counted of what f asks for? */
 bool report_has_samples(const struct report *r, const struct report_filter *f);
 

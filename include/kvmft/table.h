@@ -64,19 +64,21 @@ struct table {
 	const unsigned int *fixed; /* ... widths that no cell changes, up to a 0; or NULL */
 	bool bold, blank;   /* ... its head is; a line after it */
 	bool cut;	    /* ... ends in "...": there are more rows */
-	/* From time to time, with the text so far, which it may empty. 0 or -errno; or NULL. */
+	/*
+	 * From time to time, with the text so far, which it may empty. 0 or -errno, which b->error
+	 * becomes; or NULL.
+	 */
 	int (*flush)(void *arg, struct sbuf *b);
 	void *arg;
 };
 
-/* 0, or what flush returned. */
-int table_text(const struct table *t, struct sbuf *b);
-int table_csv(const struct table *t, bool head, struct sbuf *b);
+void table_text(const struct table *t, struct sbuf *b);
+void table_csv(const struct table *t, bool head, struct sbuf *b);
 /* As a member of an object, an array of objects. */
-int table_json(const struct table *t, const char *key, struct json *j);
+void table_json(const struct table *t, const char *key, struct json *j);
 /* All of it, as CSV or as one JSON document, with the members that head() puts before the rows. */
-int table_doc(const struct table *t, bool csv, const char *key,
-	      void (*head)(struct json *j, const void *ctx), struct sbuf *b) __must_check;
+void table_doc(const struct table *t, bool csv, const char *key,
+	       void (*head)(struct json *j, const void *ctx), struct sbuf *b);
 
 /* One row by itself. */
 void row_json(struct row *r, struct json *j, bool cycles);

@@ -106,7 +106,7 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (!ret) {
 		advise_print[MAX(o->format, 0)](&d.w, o->file.page.width, &b);
-		ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	return ret ?: d.whole ? KVMFT_OK : KVMFT_INCOMPLETE;
 }
@@ -151,7 +151,7 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 	if (!ret) {
 		enum advise_kept kept = advise_predicted(w, vm, (enum advice)is, &b);
 
-		ret = sink_print(0, &b, f, err) ?: cli_flush(err);
+		ret = sink_print(&b, f, err) ?: cli_flush(err);
 		ret = ret
 			      ?: kept == ADVISE_OTHERWISE ? KVMFT_FAILED
 			 : kept == ADVISE_CANNOT_TELL	  ? KVMFT_LACKING

@@ -166,11 +166,11 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		ktsc_facts_read(NULL, &tsc);
 		c.side = kmachine_sides(NULL, &tsc, NULL);
 	}
-	ret = check_probe(&c, &env);
-	if (!ret && o->format > FORMAT_TEXT) {
-		ret = table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
-				o->format == FORMAT_CSV, "items", check_json_head, &b);
-	} else if (!ret) {
+	b.error = check_probe(&c, &env);
+	if (o->format > FORMAT_TEXT) {
+		table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
+			  o->format == FORMAT_CSV, "items", check_json_head, &b);
+	} else {
 		const struct page_opts page = { .wide = false };
 		size_t lacking = count_states(&c, VERDICT_LACKING);
 		size_t from = b.len;
@@ -194,7 +194,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 			  lacking, count_states(&c, VERDICT_OPTIONAL),
 			  count_states(&c, VERDICT_UNKNOWN));
 	}
-	ret = sink_print(ret, &b, stdout, err);
+	ret = sink_print(&b, stdout, err);
 	/* The line on stderr names what is needed; the list has said the rest. */
 	if (!ret) {
 		_cleanup_(sbuf_free) struct sbuf names = { 0 };

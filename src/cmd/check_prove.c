@@ -33,7 +33,7 @@ static const char *cpu_model(char *buf, size_t size)
 
 /* ---- text ---- */
 
-static int prove_text(const struct prove *p, struct sbuf *b)
+static void prove_text(const struct prove *p, struct sbuf *b)
 {
 	for (size_t i = 0; i < p->nvm; i++) {
 		const struct prove_vm *v = &p->vm[i];
@@ -83,12 +83,11 @@ static int prove_text(const struct prove *p, struct sbuf *b)
 			  (unsigned long long)p->event[i].count);
 	sbuf_addc(b, '\n');
 	text_wrap(b, 0, EVENTS_INDENT, 80);
-	return 0;
 }
 
 /* ---- JSON ---- */
 
-static int prove_json(const struct prove *p, struct sbuf *b)
+static void prove_json(const struct prove *p, struct sbuf *b)
 {
 	struct json j;
 	struct utsname u;
@@ -135,7 +134,7 @@ static int prove_json(const struct prove *p, struct sbuf *b)
 	for (size_t i = 0; i < p->nevent; i++)
 		json_put_u64(&j, p->event[i].name, p->event[i].count);
 	json_object_end(&j);
-	return json_line_end(&j);
+	json_line_end(&j);
 }
 
 static int prove_cmd(bool as_json, const char *output, struct kvmft_err *err)
@@ -146,7 +145,8 @@ static int prove_cmd(bool as_json, const char *output, struct kvmft_err *err)
 
 	if (ret)
 		return ret;
-	ret = sink_print((as_json ? prove_json : prove_text)(&p, &b), &b, stdout, err);
+	(as_json ? prove_json : prove_text)(&p, &b);
+	ret = sink_print(&b, stdout, err);
 	if (ret)
 		return ret;
 	/* What is wrong first, then what could not be told, then what was lost. */

@@ -221,7 +221,7 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		if (!ret && c->until)
 			clock_tell(c, &told, o->format == 1, &b);
 		if (!ret && b.len)
-			ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+			ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 		if (ret == -ENOENT && misses++ < MISSES) {
 			ret = last = 0; /* part of it is kept no longer: the next pass has none */
 			clock_close(&a);
@@ -316,7 +316,7 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		pairing_tell_assumed(&a.p, cli_note);
 		(void)pairing_summary(a.p.t, true, cli_note);
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
-		ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	code = ret ?: clock_exit(c);
 	if (!ret && code != KVMFT_FAILED)

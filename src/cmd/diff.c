@@ -422,8 +422,8 @@ static int compare_tables(struct run *run, struct diff_tables *t)
 	}
 	if (!ret) {
 		diff_tables_sort(t);
-		ret = diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
-		ret = sink_print(ret, &b, run->s.f, run->err);
+		diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
+		ret = sink_print(&b, run->s.f, run->err);
 	}
 	return ret ?: sink_close(&run->s, false, 0, run->err);
 }

@@ -158,7 +158,7 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 	}
 	if (!ret && w) {
 		win_finish(w);
-		ret = sink_put_alignment(s, p, w);
+		sink_put_alignment(s, p, w);
 	}
 	win_free(w);
 	return ret;
@@ -177,8 +177,8 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
 	ret = ret ?: sink_open(&s, o->out, stdout, err);
 	if (!ret) {
-		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
-		ret = ret ?: export_events(p, &s, fmt);
+		out_begin(&s.out, p->t, fmt, &clock, s.f);
+		ret = export_events(p, &s, fmt);
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
 	}

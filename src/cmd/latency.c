@@ -260,9 +260,11 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	if (fclose(f) || !json)
 		memory_out();
 	ret = ret ?: error_again(m);
-	ret = ret ?: out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
-	ret = ret ?: out_html_latency(&m->s.out, json);
-	ret = ret ?: out_html_spikes(&m->s.out, m->spikes);
+	if (!ret) {
+		out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
+		out_html_latency(&m->s.out, json);
+		out_html_spikes(&m->s.out, m->spikes);
+	}
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
 	ret = ret ?: error_again(m);

@@ -148,8 +148,8 @@ static void list_cells(struct row *o, const void *ctx, size_t i)
 			list_vcpu_cells(o, vm->n_vcpus ? &vm->vcpu[k] : NULL);
 		row_str(o, "note", vm->note);
 		if (o->form == ROW_JSON) {
-			(void)table_json(&(struct table){ .cells = vcpu_row, .ctx = vm,
-							  .n = vm->n_vcpus }, "vcpus", o->j);
+			table_json(&(struct table){ .cells = vcpu_row, .ctx = vm,
+						    .n = vm->n_vcpus }, "vcpus", o->j);
 			return;
 		}
 	}
@@ -183,9 +183,9 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		text_vm(l, &l->vm[i], &b);
 	}
 	if (o->format > FORMAT_TEXT)
-		ret = table_doc(&(struct table){ .cells = list_cells, .ctx = l, .n = l->n },
-				o->format == FORMAT_CSV, "vms", list_json_head, &b);
-	ret = sink_print(ret, &b, stdout, err);
+		table_doc(&(struct table){ .cells = list_cells, .ctx = l, .n = l->n },
+			  o->format == FORMAT_CSV, "vms", list_json_head, &b);
+	ret = sink_print(&b, stdout, err);
 	if (!ret) {
 		if (l->n && l->debugfs_text)
 			cli_note("%s", l->debugfs_text);

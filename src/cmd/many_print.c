@@ -227,33 +227,27 @@ static int many_print_all(struct many *m, const struct many_doc *d, struct sum *
 			json_put_s64(&j, "exit", result->code < 0 ? KVMFT_FAILED : result->code);
 			if (result->code < 0)
 				json_put_str(&j, "error", result->why);
-			ret = json_line_end(&j);
-			if (!ret && result->code >= 0) {
+			json_line_end(&j);
+			if (!b.error && result->code >= 0) {
 				/* The result is itself an object, and is inserted unchanged. */
 				b.len -= 2;
 				while (result->text.len &&
 				       result->text.s[result->text.len - 1] == '\n')
 					result->text.s[--result->text.len] = '\0';
 				sbuf_addf(&b, ",\"result\":%s}\n", result->text.s);
-				ret = b.error;
 			}
-		} else if (r.code < 0) {
-			ret = 0;
-		} else {
-			if (format_is(d, "csv")) {
-				add_csv(&r.text, input, !*good, &b);
-			} else {
-				sbuf_addf(&b, "%s==> %s <==\n", (!*good) ? "" : "\n", input);
-				sbuf_add_mem(&b, r.text.s, r.text.len);
-			}
-			ret = b.error;
+		} else if (r.code >= 0 && format_is(d, "csv")) {
+			add_csv(&r.text, input, !*good, &b);
+		} else if (r.code >= 0) {
+			sbuf_addf(&b, "%s==> %s <==\n", (!*good) ? "" : "\n", input);
+			sbuf_add_mem(&b, r.text.s, r.text.len);
 		}
 		tell_result(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
-		if (!ret && r.code >= 0)
+		if (!b.error && r.code >= 0)
 			sum_rows(s, &r.rows);
-		ret = ret || !b.len ? ret : sbuf_write(&b, d->f);
+		ret = sbuf_write(&b, d->f);
 	}
 	return ret;
 }
@@ -275,7 +269,6 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 		enum report_key key = d->key;
 
-		ret = 0;
 		if (s.n)
 			qsort_r(s.v, s.n, sizeof(*s.v), by_key, &key);
 		if (s.total > UINT64_MAX && !format_is(d, "csv"))
@@ -288,17 +281,17 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 			char text[32];
 
 			if (format_is(d, "json")) {
-				ret = table_doc(&t, false, "together", sum_head, &b);
+				table_doc(&t, false, "together", sum_head, &b);
 			} else {
 				t.n = d->top ? MIN(d->top, s.n) : s.n;
 				t.cut = t.n < s.n;
 				sbuf_addf(&b, "\n==> all %zu together <==\n\n", s.captures);
-				ret = table_text(&t, &b);
+				table_text(&t, &b);
 				sbuf_addf(&b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s.all,
 					  d->times, us(u64_cut(s.total), text));
 			}
 		}
-		ret = ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
+		ret = sbuf_write(&b, d->f);
 	}
 	if (!ret && good < n)
 		cli_note("%zu of %zu captures gave no result: the others are shown", n - good, n);

@@ -227,8 +227,10 @@ static inline int merge_show(void *arg, const struct tl_item *item)
 {
 	struct merge *m = arg;
 
-	if (!item)
-		return out_left_out(&m->s.out);
+	if (!item) {
+		out_left_out(&m->s.out);
+		return 0;
+	}
 	m->shown += item->kind == TL_EVENT;
 	m->enough = m->shown >= m->most;
 	return out_item(&m->s.out, item);
@@ -351,8 +353,8 @@ static int merge_begin(struct merge *m)
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
 	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret) {
-		ret = out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
-		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
+		out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
+		out_html_spikes(&m->s.out, json);
 	}
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.longer = m->o->longer;
@@ -401,7 +403,7 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 		ret = ret ?: tl_start(m->p->t, m->err);
 		if (!ret) {
 			win_go_on(m->w, m->p->t);
-			ret = out_resume(&m->s.out, m->p->t, &clock);
+			out_resume(&m->s.out, m->p->t, &clock);
 		}
 	} else {
 		ret = ret ?: merge_begin(m);
@@ -726,7 +728,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				if (!ret && m.o->spikes)
 					ret = merge_spikes_put(m.o->spikes, &m.s.out, m.p,
 							       shows_all(m.o) ? m.w : NULL, m.err);
-				ret = ret ?: sink_put_alignment(&m.s, m.p, m.w);
+				if (!ret)
+					sink_put_alignment(&m.s, m.p, m.w);
 				ret = sink_close(&m.s, true, ret, m.err);
 			}
 		}

@@ -144,8 +144,8 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	if (!shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else if (o->format > FORMAT_TEXT)
-		ret = table_doc(&t, o->format == FORMAT_CSV, "events", qemu_format_json_head, &b);
-	ret = shown ? sink_print(ret, &b, stdout, err) : ret;
+		table_doc(&t, o->format == FORMAT_CSV, "events", qemu_format_json_head, &b);
+	ret = shown ? sink_print(&b, stdout, err) : ret;
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	qevents_free(q);

@@ -75,12 +75,14 @@ static void marker_json_head(struct json *j, const void *ctx)
 	json_put_str(j, "binary", ((const struct list *)ctx)->s->path);
 }
 
-static int list_print(const struct list *l, int format, struct sbuf *b)
+static void list_print(const struct list *l, int format, struct sbuf *b)
 {
 	const struct table t = { .cells = marker_cells, .ctx = l, .n = l->p->n };
 
-	if (format > FORMAT_TEXT)
-		return table_doc(&t, format == FORMAT_CSV, "markers", marker_json_head, b);
+	if (format > FORMAT_TEXT) {
+		table_doc(&t, format == FORMAT_CSV, "markers", marker_json_head, b);
+		return;
+	}
 	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
 	for (const struct sdt_event *e = l->p->v; e < l->p->v + l->p->n; e++) {
 		size_t from = b->len;
@@ -94,7 +96,6 @@ static int list_print(const struct list *l, int format, struct sbuf *b)
 			sbuf_addf(b, "  (not %s)", e->left_out);
 		sbuf_addc(b, '\n');
 	}
-	return 0;
 }
 
 /* ---- the command ---- */
@@ -121,9 +122,10 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret
-		      ?: sink_print(list_print(&(struct list){ &s, &p }, o->format, &b), &b, stdout,
-				    err);
+	if (!ret) {
+		list_print(&(struct list){ &s, &p }, o->format, &b);
+		ret = sink_print(&b, stdout, err);
+	}
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

@@ -119,8 +119,8 @@ int report_by_process(const struct process_opts *o, char **guest, size_t nguest,
 		};
 
 		exit_names_init(&names, event_format(p.host.fmt, EV_EXIT), p.host.cap->vendor);
-		ret = sink_print(processes_print(&v, o->format, &b), &b, o->page->f, err) ?:
-		      cli_flush(err);
+		processes_print(&v, o->format, &b);
+		ret = sink_print(&b, o->page->f, err) ?: cli_flush(err);
 	}
 	processes_free(s);
 	win_free(w);

@@ -59,11 +59,9 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 	return 0;
 }
 
-int sink_put_alignment(struct sink *s, const struct pairing *p, const struct windows *w)
+void sink_put_alignment(struct sink *s, const struct pairing *p, const struct windows *w)
 {
-	int ret = 0;
-
-	for (size_t i = 0; s->out.fmt->alignment && i < tl_sources(p->t) && !ret; i++)
+	for (size_t i = 0; s->out.fmt->alignment && i < tl_sources(p->t); i++)
 		if (tl_source(p->t, i)->guest && !tl_source(p->t, i)->alone) {
 			struct tl_source *src = tl_source(p->t, i);
 			_cleanup_(sbuf_free) struct sbuf text = { 0 };
@@ -82,9 +80,8 @@ int sink_put_alignment(struct sink *s, const struct pairing *p, const struct win
 				a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
 				a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
 			}
-			ret = out_alignment(&s->out, &a);
+			s->out.fmt->alignment(&s->out, &a);
 		}
-	return ret;
 }
 
 int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
@@ -165,12 +162,11 @@ void sink_remarks_free(struct sink_remarks *r)
 
 /* ---- standard output ---- */
 
-int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err)
+int sink_print(const struct sbuf *b, FILE *f, struct kvmft_err *err)
 {
-	ret = ret ?: b->error;
-	if (!ret && b->len)
+	if (!b->error && b->len)
 		fwrite(b->s, 1, b->len, f); /* main flushes, and checks whether that worked */
-	return err_why(err, ret, "cannot make the list");
+	return err_why(err, b->error, "cannot make the list");
 }
 
 int sink_input_check(const char *path, struct kvmft_err *err)

@@ -45,9 +45,8 @@ const char *sink_cycles(const char *format, int kind);
  * outfile_commit().
  */
 int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err) __must_check;
-/* Of all guests, for formats that have a place for it: after win_finish(). 0 or -errno. */
-int sink_put_alignment(struct sink *s, const struct pairing *p,
-		       const struct windows *w) __must_check;
+/* Of all guests, for formats that have a place for it: after win_finish(). */
+void sink_put_alignment(struct sink *s, const struct pairing *p, const struct windows *w);
 /*
  * Ends the output that out_begin() began (begun) and closes the file; ret is how the walk ended.
  * -EPIPE is passed on without a message: `| head` has seen enough.
@@ -68,8 +67,8 @@ void sink_remark(struct sink_remarks *r, const char *fmt, ...) __printf(2, 3);
 void sink_remarks_tell(const struct sink_remarks *r);
 void sink_remarks_free(struct sink_remarks *r);
 
-/* Writes the result to f; ret is how making it went. 0 or -errno with err. */
-int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
+/* Writes the result to f, if making it went well. 0 or -errno with err. */
+int sink_print(const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the default place? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
 /* Notes how far off a guest's clock may be; quiet: only if it is wrong. */

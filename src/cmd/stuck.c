@@ -103,9 +103,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
-	if (ret < 0 || (ret && !b.len))
-		return ret;
-	return sink_print(0, &b, stdout, err) ?: ret;
+	return ret < 0 ? ret : sink_print(&b, stdout, err) ?: ret;
 }
 
 const struct cmd cmd_stuck = {

@@ -154,7 +154,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		pairing_tell_assumed(&v.p, cli_note);
 		verify_print[MAX(o->format, 0)](&v, &b);
-		ret = sink_print(0, &b, o->file.page.f, err);
+		ret = sink_print(&b, o->file.page.f, err);
 	}
 	ret = ret ?: cli_flush(err);
 	if (ret)

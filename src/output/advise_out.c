@@ -371,7 +371,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	b->error = json_line_end(&j) ?: b->error;
+	json_line_end(&j);
 }
 
 enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm[2], enum advice is,

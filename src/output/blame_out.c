@@ -217,14 +217,19 @@ static void blame_group_cells(struct row *r, const void *ctx, size_t i)
 }
 
 /* j: as a member of that, else as text or CSV. */
-static int blame_put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
+static void blame_put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
 {
 	size_t n;
 	_cleanup_free_ struct group *g = groups(v, &n);
 	const struct groups x = { v, g };
 	const struct table t = { .cells = blame_group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
 
-	return j ? table_json(&t, "groups", j) : text ? table_text(&t, b) : table_csv(&t, true, b);
+	if (j)
+		table_json(&t, "groups", j);
+	else if (text)
+		table_text(&t, b);
+	else
+		table_csv(&t, true, b);
 }
 
 static void put_counts(struct sbuf *b, const struct blame_view *v)
@@ -272,12 +277,13 @@ static void put_bounds(struct sbuf *b, const struct blame_view *v)
 	}
 }
 
-static int blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static void blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
-	int ret = grouped(v) ? blame_put_groups(v, true, NULL, b) : 0;
 	const char *note;
 
+	if (grouped(v))
+		blame_put_groups(v, true, NULL, b);
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			sbuf_addc(b, '\n');
@@ -291,7 +297,6 @@ static int blame_text(const struct blame_view *v, const struct blame_spike **s, 
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(b, "# %s\n", note);
 	text_wrap(b, from, "#   ", v->width);
-	return ret;
 }
 
 /* ---- for programs ---- */
@@ -364,19 +369,18 @@ static struct table parts_of(const struct parts *x)
 	};
 }
 
-static int spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
+static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
 {
 	const struct parts x = { v, s };
 	const struct table parts = parts_of(&x);
 	const struct lat_story *story = v->story ? &v->story[s - blame_spike(v->blame, 0)] : NULL;
 	struct row r;
-	int ret;
 
 	row_json(&r, j, !khz(v));
 	spike_columns(&r, v, s);
 	where_columns(&r, v, s);
 	evidence_json("needs", s->needs, j);
-	ret = table_json(&parts, "parts", j);
+	table_json(&parts, "parts", j);
 	json_put_object(j, "also");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
 		if (s->also[w])
@@ -387,26 +391,24 @@ static int spike_json(struct json *j, const struct blame_view *v, const struct b
 		json_put_u64(j, "excerpt_left_out", story->left_out);
 	}
 	row_end(&r);
-	return ret;
 }
 
-static int blame_json(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static void blame_json(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
 	struct json j;
 	struct row r;
-	int ret = 0;
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "clock", out_clock_names[v->clock->kind]);
 	json_put_str(&j, "unit", khz(v) ? "ns" : "cycles");
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	json_put_array(&j, "spikes");
-	for (size_t i = 0; i < blame_spikes(v->blame) && !ret; i++)
-		ret = spike_json(&j, v, s[i]);
+	for (size_t i = 0; i < blame_spikes(v->blame); i++)
+		spike_json(&j, v, s[i]);
 	json_array_end(&j);
 	if (grouped(v))
-		ret = ret ?: blame_put_groups(v, false, &j, b);
+		blame_put_groups(v, false, &j, b);
 	json_put_object(&j, "counts");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
 		json_put_u64(&j, blame_whats[w].name, blame_count(v->blame, (enum blame_what)w));
@@ -426,22 +428,25 @@ static int blame_json(const struct blame_view *v, const struct blame_spike **s, 
 	for (size_t i = 0; blame_note(v->blame, i); i++)
 		json_str(&j, blame_note(v->blame, i));
 	json_array_end(&j);
-	return ret ?: json_line_end(&j);
+	json_line_end(&j);
 }
 
-static int blame_csv(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static void blame_csv(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	static const struct blame_spike none;
 	struct parts x = { v, &none };
 	struct table t = parts_of(&x);
-	int ret = grouped(v) ? blame_put_groups(v, false, NULL, b) : table_csv(&t, true, b);
 
-	for (size_t i = 0; !grouped(v) && i < blame_spikes(v->blame) && !ret; i++) {
+	if (grouped(v)) {
+		blame_put_groups(v, false, NULL, b);
+		return;
+	}
+	table_csv(&t, true, b);
+	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
 		x.s = s[i];
 		t = parts_of(&x);
-		ret = table_csv(&t, false, b);
+		table_csv(&t, false, b);
 	}
-	return ret;
 }
 
 int blame_print(const struct blame_view *v, const char *format, FILE *f)
@@ -449,14 +454,16 @@ int blame_print(const struct blame_view *v, const char *format, FILE *f)
 	size_t n = blame_spikes(v->blame);
 	_cleanup_free_ const struct blame_spike **s = xcalloc(n + 1, sizeof(*s));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
 
 	for (size_t i = 0; i < n; i++)
 		s[i] = blame_spike(v->blame, i);
 	if (n && v->by == BLAME_BY_TIME)
 		qsort(s, n, sizeof(*s), by_begin);
-	ret = !strcmp(format, "csv")	? blame_csv(v, s, &b)
-	      : !strcmp(format, "json") ? blame_json(v, s, &b)
-					: blame_text(v, s, &b);
-	return ret ?: sbuf_write(&b, f);
+	if (!strcmp(format, "csv"))
+		blame_csv(v, s, &b);
+	else if (!strcmp(format, "json"))
+		blame_json(v, s, &b);
+	else
+		blame_text(v, s, &b);
+	return sbuf_write(&b, f);
 }

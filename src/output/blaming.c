@@ -66,7 +66,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	if (!t->begun) {
 		t->f = xmem(open_memstream(&t->c->to->text, &t->size));
 		t->begun = true;
-		ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
+		out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
 		t->out.color = s->color;
 		t->out.nepoch = 0; /* changes of clocks are not part of a story */
 		for (size_t j = 0; j < s->nring && !ret; j++) {
@@ -88,9 +88,9 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 		return 0;
 	}
 	if (t->c->to->left_out && !t->marked)
-		ret = out_left_out(&t->out);
+		out_left_out(&t->out);
 	t->marked = t->c->to->left_out;
-	return ret ?: out_item(&t->out, i);
+	return out_item(&t->out, i);
 }
 
 static int stories_walk(struct stories *s)

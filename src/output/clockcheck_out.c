@@ -317,7 +317,7 @@ void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
 	json_put_str(&j, "verdict", clock_verdicts[is]);
 	if (s)
 		put_members(c, vm, s, &j);
-	b->error = json_line_end(&j) ?: b->error;
+	json_line_end(&j);
 }
 
 static void clock_put_facts(const struct clockcheck *c, const struct clock_vm *vm, struct json *j)
@@ -384,7 +384,7 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	b->error = json_line_end(&j) ?: b->error;
+	json_line_end(&j);
 }
 
 void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)

@@ -234,7 +234,7 @@ static void xml_text(struct sbuf *b, const char *s)
 }
 
 /* What is not told is skipped. */
-static int junit_print(const struct diff *d, struct sbuf *b)
+static void junit_print(const struct diff *d, struct sbuf *b)
 {
 	static const char *const elements[] = { NULL, "failure", "skipped" };
 	size_t n[3] = { 0 };
@@ -265,14 +265,12 @@ static int junit_print(const struct diff *d, struct sbuf *b)
 		sbuf_add(b, "</testcase>\n");
 	}
 	sbuf_add(b, "</testsuite>\n");
-	return b->error;
 }
 
-static int diff_text(const struct diff_doc *doc, struct sbuf *b)
+static void diff_text(const struct diff_doc *doc, struct sbuf *b)
 {
 	const struct diff *d = doc->d;
 	size_t implied = 0;
-	int ret = 0;
 	const struct diff *diff;
 
 	text_side(doc, 0, b);
@@ -303,7 +301,7 @@ static int diff_text(const struct diff_doc *doc, struct sbuf *b)
 		const struct table t = diff_table_of(doc, ROW_TEXT);
 
 		sbuf_addc(b, '\n');
-		ret = table_text(&t, b);
+		table_text(&t, b);
 		sbuf_add(b, t.n < d->n ? "...\n" : "");
 	}
 	sbuf_add(b, "\n");
@@ -319,7 +317,6 @@ static int diff_text(const struct diff_doc *doc, struct sbuf *b)
 	if (implied && !doc->all)
 		sbuf_addf(b, "%zu rates per second of guest time changed like those per second\n",
 			  implied);
-	return ret;
 }
 
 /* ---- JSON and CSV ---- */
@@ -337,13 +334,12 @@ static void json_side(struct json *j, const struct diff_side *s, const char *nam
 	json_object_end(j);
 }
 
-static int diff_json(const struct diff_doc *doc, struct sbuf *b)
+static void diff_json(const struct diff_doc *doc, struct sbuf *b)
 {
 	static const char *const verdicts[] = { "pass", "fail", "cannot tell" };
 	const struct table t = diff_table_of(doc, ROW_JSON);
 	const struct diff *d = doc->d;
 	struct json j;
-	int ret;
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "class", doc->what);
@@ -390,20 +386,24 @@ static int diff_json(const struct diff_doc *doc, struct sbuf *b)
 	for (size_t i = 0; i < doc->nremark; i++)
 		json_str(&j, doc->remark[i]);
 	json_array_end(&j);
-	ret = table_json(&t, "rows", &j);
-	return ret ?: json_line_end(&j);
+	table_json(&t, "rows", &j);
+	json_line_end(&j);
 }
 
 int diff_print(const struct diff_doc *d, const char *format, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct table csv = diff_table_of(d, ROW_CSV);
-	int ret = !strcmp(format, "csv")     ? table_csv(&csv, true, &b)
-		  : !strcmp(format, "json")  ? diff_json(d, &b)
-		  : !strcmp(format, "junit") ? junit_print(d->d, &b)
-					     : diff_text(d, &b);
 
-	return ret ?: sbuf_write(&b, f);
+	if (!strcmp(format, "csv"))
+		table_csv(&csv, true, &b);
+	else if (!strcmp(format, "json"))
+		diff_json(d, &b);
+	else if (!strcmp(format, "junit"))
+		junit_print(d->d, &b);
+	else
+		diff_text(d, &b);
+	return sbuf_write(&b, f);
 }
 
 /* ---- tables, one beside the other ---- */
@@ -457,19 +457,19 @@ static void line_json_head(struct json *j, const void *ctx __unused_arg)
 	json_put_str(j, "chance", NULL);
 }
 
-int diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b)
+void diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b)
 {
 	const struct table table = { .cells = line_cells,
 				     .ctx = t->line,
 				     .n = top ? MIN(top, t->nline) : t->nline };
-	int ret;
 
-	if (strcmp(format, "text"))
-		return table_doc(&table, !strcmp(format, "csv"), "rows", line_json_head, b);
-	ret = table_text(&table, b);
+	if (strcmp(format, "text")) {
+		table_doc(&table, !strcmp(format, "csv"), "rows", line_json_head, b);
+		return;
+	}
+	table_text(&table, b);
 	sbuf_add(b, "\n# Tables hold no duration: counts cannot be compared as rates; and "
 		    "how times follow each\n# other is not in them: whether a change is "
 		    "chance is not known. ~: it is within the +- of both.\n"
 		    "# Recordings tell: kvmft diff BEFORE AFTER\n");
-	return ret;
 }

@@ -310,8 +310,8 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 	sbuf_addc(b, '\n');
 }
 
-static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
-			 void *ctx)
+static void print_metrics(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
+			  void *ctx)
 {
 	static const struct metric lost = {
 		"kvm_exits_lost", "counter", NULL, "_total", "VM exits that kvmft could not count.",
@@ -319,22 +319,20 @@ static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, 
 	};
 	const struct exits *e = p->view->e;
 	struct exits_row r;
-	int ret = 0;
 
-	for (const struct metric *m = metrics; m < metrics + ARRAY_SIZE(metrics) && !ret; m++) {
+	for (const struct metric *m = metrics; m < metrics + ARRAY_SIZE(metrics); m++) {
 		if (m->kind >= METRIC_EXITS ? !e->spreads : m->kind && !e->timed)
 			continue;
 		exits_head(m, open, b);
-		for (size_t i = 0; i < p->view->n && !ret; i++) {
+		for (size_t i = 0; i < p->view->n && !b->error; i++) {
 			exits_view_row(p->view, i, &r);
 			metric_row(p, m, &r, b);
 			if (b->len >= FLUSH_AT)
-				ret = flush(ctx, b);
+				b->error = flush(ctx, b);
 		}
 	}
 	exits_head(&lost, open, b);
 	sbuf_addf(b, "kvm_exits_lost_total %" PRIu64 "\n%s", p->lost, open ? "# EOF\n" : "");
-	return ret;
 }
 
 /* ---- all ---- */
@@ -351,12 +349,11 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 			   .fixed = p->view->e->timed ? NULL : fixed,
 			   .flush = flush,
 			   .arg = ctx };
-	int ret;
 
 	if (f == EXITS_TEXT && p->max_rows)
 		t.n = MIN(t.n, p->max_rows);
 	switch (f) {
-	case EXITS_TEXT: ret = table_text(&t, b); break;
+	case EXITS_TEXT: table_text(&t, b); break;
 	case EXITS_JSON: {
 		struct json j;
 
@@ -369,13 +366,12 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		json_put_u64(&j, "lost", p->lost);
 		json_put_bool(&j, "lost_unknown", p->lost_unknown);
 		json_put_u64(&j, "count", p->view->count);
-		ret = table_json(&t, "exits", &j);
-		ret = ret ?: json_line_end(&j);
+		table_json(&t, "exits", &j);
+		json_line_end(&j);
 		break;
 	}
-	case EXITS_CSV: ret = table_csv(&t, p->first, b); break;
-	default: ret = print_metrics(p, f == EXITS_OPENMETRICS, b, flush, ctx); break;
+	case EXITS_CSV: table_csv(&t, p->first, b); break;
+	default: print_metrics(p, f == EXITS_OPENMETRICS, b, flush, ctx); break;
 	}
-	ret = ret ?: flush(ctx, b);
-	return ret ?: b->error;
+	return b->error ?: flush(ctx, b);
 }

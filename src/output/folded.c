@@ -16,10 +16,9 @@ struct folded {
 	struct sbuf one;
 };
 
-static int folded_begin(struct out *o)
+static void folded_begin(struct out *o)
 {
 	o->priv = xcalloc(1, sizeof(struct folded));
-	return 0;
 }
 
 /* Separators of frames must not occur in one. */
@@ -30,14 +29,14 @@ static void no_separators(struct sbuf *b, size_t from)
 			b->s[i] = ':';
 }
 
-static int folded_item(struct out *o, const struct tl_item *i)
+static void folded_item(struct out *o, const struct tl_item *i)
 {
 	struct folded *p = o->priv;
 	struct sbuf *b = &p->one;
 	struct fmt_value v;
 
 	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))
-		return 0;
+		return;
 	sbuf_reset(b);
 	if (i->src->guest)
 		sbuf_addf(b, "%s:", i->src->label);
@@ -53,22 +52,20 @@ static int folded_item(struct out *o, const struct tl_item *i)
 		no_separators(b, from);
 	}
 	tally_add(&p->stacks, xsbuf_text(b), b->len);
-	return 0;
 }
 
-static int folded_end(struct out *o)
+static void folded_end(struct out *o)
 {
 	struct folded *p = o->priv;
-	int ret = 0;
 
-	if (!p)
-		return 0;
-	ret = p->stacks.n ? 0 : -ENOMSG;
+	if (!p->stacks.n)
+		o->line.error = -ENOMSG;
 	tally_sort_by_text(&p->stacks);
-	for (size_t i = 0; i < p->stacks.n && !ret; i++) {
+	for (size_t i = 0; i < p->stacks.n && !o->line.error; i++) {
 		sbuf_addf(&o->line, "%s %llu\n", p->stacks.row[i].text,
 			  (unsigned long long)p->stacks.row[i].n);
-		ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
+		if (o->line.len >= FLUSH_AT)
+			out_flush(o);
 	}
 	if (p->stacks.others)
 		sbuf_addf(&o->line, "(others) %llu\n", (unsigned long long)p->stacks.others);
@@ -76,7 +73,6 @@ static int folded_end(struct out *o)
 	sbuf_free(&p->one);
 	free(p);
 	o->priv = NULL;
-	return ret;
 }
 
 const struct out_format out_folded = {

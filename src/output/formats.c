@@ -23,9 +23,9 @@ const struct out_format *out_format_find(const char *name)
 	return NULL;
 }
 
-int out_flush(struct out *o)
+void out_flush(struct out *o)
 {
-	return sbuf_write(&o->line, o->f);
+	o->line.error = sbuf_write(&o->line, o->f);
 }
 
 /* ---- epochs: few, so they are listed before the walk ---- */
@@ -33,7 +33,7 @@ int out_flush(struct out *o)
 COMPARE(epoch_cmp, struct out_epoch,
 	ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index) ?: ORDER(x->vcpu, y->vcpu));
 
-static int epochs_of(struct out *o, struct tl_source *src, size_t vm)
+static void epochs_of(struct out *o, struct tl_source *src, size_t vm)
 {
 	const struct epoch_vm *e = tl_hostmap(o->t)->vm[vm].epochs;
 
@@ -51,7 +51,6 @@ static int epochs_of(struct out *o, struct tl_source *src, size_t vm)
 			xarray_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at));
 		}
 	}
-	return 0;
 }
 
 /* Epochs belong to the VM, however many captures there are of it: its first one, or the host's. */
@@ -64,25 +63,24 @@ static struct tl_source *source_of_vm(const struct out *o, size_t vm)
 }
 
 /* What a window leaves of those from before it. */
-static int epochs_before(struct out *o)
+static void epochs_before(struct out *o)
 {
 	size_t n = 0;
 
 	while (n < o->nepoch && o->epoch[n].host < tl_from(o->t))
 		n++;
 	if (!n || !o->fmt->epochs_before)
-		return 0;
+		return;
 	o->epoch_at = n;
-	return o->fmt->epochs_before(o, n);
+	o->fmt->epochs_before(o, n);
 }
 
 /* ---- the calls ---- */
 
-static int format_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
-			const struct out_clock *clock, FILE *f)
+static void format_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+			 const struct out_clock *clock, FILE *f)
 {
 	const struct hostmap *m = tl_hostmap(t);
-	int ret = 0;
 
 	o->fmt = fmt;
 	o->f = f;
@@ -90,35 +88,33 @@ static int format_begin(struct out *o, const struct timeline *t, const struct ou
 	o->t = t;
 	if (guest_rip_any(m))
 		o->rips = xcalloc(1, sizeof(*o->rips));
-	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm && !ret; vm++)
+	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm; vm++)
 		if (m->vm[vm].of == vm && !m->vm[vm].empty)
-			ret = epochs_of(o, source_of_vm(o, vm), vm);
+			epochs_of(o, source_of_vm(o, vm), vm);
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
-	return ret || !fmt->begin ? ret : fmt->begin(o);
+	fmt->begin(o);
 }
 
-int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
-	      const struct out_clock *clock, FILE *f)
+void out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+	       const struct out_clock *clock, FILE *f)
 {
 	memset(o, 0, sizeof(*o));
-	return format_begin(o, t, fmt, clock, f);
+	format_begin(o, t, fmt, clock, f);
 }
 
-int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)
+void out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)
 {
 	const struct out was = *o;
-	int ret;
 
 	memset(o, 0, sizeof(*o));
 	memcpy(o->kept, was.kept, sizeof(o->kept));
 	o->epochs_from = was.epochs_from;
 	o->color = was.color;
 	o->goes_on = o->resumed = true;
-	ret = format_begin(o, t, was.fmt, clock, was.f);
+	format_begin(o, t, was.fmt, clock, was.f);
 	while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host < o->epochs_from)
 		o->epoch_at++;
-	return ret;
 }
 
 bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v)
@@ -126,44 +122,38 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v)
 	return out_clock_value(&o->clock, i->host, i->vm == (int64_t)o->clock.vm ? i->vcpu : -1, v);
 }
 
-/* What comes before the item. */
-static __attribute__((noinline)) int item_after(struct out *o, const struct tl_item *item)
+static __attribute__((noinline)) void before_item(struct out *o, const struct tl_item *item)
 {
-	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
-
-	ret = ret || o->epoch_at ? ret : epochs_before(o);
-	while (!ret && o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= item->host)
-		ret = o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
-	return ret ?: o->fmt->item(o, item);
+	if (o->line.len >= FLUSH_AT)
+		out_flush(o);
+	if (!o->epoch_at)
+		epochs_before(o);
+	while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= item->host)
+		o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
 }
 
 int out_item(struct out *o, const struct tl_item *item)
 {
 	if (o->epoch_at < o->nepoch || o->line.len >= FLUSH_AT)
-		return item_after(o, item);
-	return o->fmt->item(o, item);
-}
-
-int out_left_out(struct out *o)
-{
-	if (o->fmt == out_formats[0])
-		sbuf_add(&o->line, "--\n"); /* as grep does */
+		before_item(o, item);
+	o->fmt->item(o, item);
 	return o->line.error;
 }
 
-int out_alignment(struct out *o, const struct out_alignment *a)
+void out_left_out(struct out *o)
 {
-	return o->fmt->alignment ? o->fmt->alignment(o, a) : 0;
+	if (o->fmt == out_formats[0])
+		sbuf_add(&o->line, "--\n"); /* as grep does */
 }
 
 int out_end(struct out *o)
 {
-	int ret, flushed;
+	int ret;
 
-	if (!o->fmt) /* it was not begun */
+	if (!o->priv) /* it was not begun, or has ended */
 		return 0;
-	ret = o->fmt->end ? o->fmt->end(o) : 0;
-	flushed = out_flush(o);
+	o->fmt->end(o);
+	ret = sbuf_write(&o->line, o->f);
 	if (o->epoch_at)
 		o->epochs_from = o->epoch[o->epoch_at - 1].host + 1;
 	sbuf_free(&o->line);
@@ -172,5 +162,5 @@ int out_end(struct out *o)
 	o->rips = NULL;
 	o->epoch = NULL;
 	o->nepoch = o->epoch_at = 0;
-	return ret ?: flushed;
+	return ret;
 }

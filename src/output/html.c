@@ -247,16 +247,12 @@ static uint64_t string_value(struct html *h, const struct fmt_value *v)
 
 	if (v->kind == FMT_NUMBERS) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
-		uint64_t at;
 
 		/* Elements of an array as numbers, separated by blanks. */
 		for (uint32_t k = 0; k < v->len && k < 64; k++)
 			sbuf_addf(&b, "%s%llx", k ? " " : "",
 				  (unsigned long long)fmt_element(v, k));
-		at = html_text(h, b.s ?: "");
-		if (b.error)
-			h->data.error = b.error;
-		return at;
+		return html_text(h, xsbuf_text(&b));
 	}
 	if (v->kind != FMT_STRING)
 		return 0;
@@ -296,9 +292,7 @@ static uint64_t code(struct html *h, const struct tl_item *i, const struct hostm
 	if (!guest_rip(h->rips, map, i, &rip, &k))
 		return 0;
 	ksyms_name(k, rip, &b);
-	if (b.error)
-		h->data.error = b.error;
-	return html_text(h, b.s ?: "");
+	return html_text(h, xsbuf_text(&b));
 }
 
 /* All strings of an event, in the order of its fields: defined before the event's own record. */
@@ -368,7 +362,7 @@ static void base64(struct html *h, struct sbuf *out, bool all)
 {
 	static const char digit[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *p = (const uint8_t *)h->data.s;
+	const uint8_t *p = (const uint8_t *)xsbuf_text(&h->data);
 	size_t n = all ? h->data.len : h->data.len / 3 * 3, i;
 
 	for (i = 0; i < n; i += 3) {
@@ -401,7 +395,7 @@ static void html_put_remark(struct html *h, const char *words)
 	html_put(h, at);
 }
 
-static int html_begin(struct out *o)
+static void html_begin(struct out *o)
 {
 	struct html *h = xcalloc(1, sizeof(*h));
 	const char *mark = strstr(html_page, MARK);
@@ -456,10 +450,9 @@ static int html_begin(struct out *o)
 		html_put(h, TAG_VM);
 		html_put(h, label);
 	}
-	return h->data.error;
 }
 
-static int html_item(struct out *o, const struct tl_item *i)
+static void html_item(struct out *o, const struct tl_item *i)
 {
 	struct html *h = o->priv;
 	uint64_t strings[258] = { 0 }, t = since(o, h, i);
@@ -487,11 +480,10 @@ static int html_item(struct out *o, const struct tl_item *i)
 	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);
-	return h->data.error;
 }
 
 /* An event of the vCPU's thread, as what KVM says of clocks is: what that came to. */
-static int html_epoch(struct out *o, const struct out_epoch *e)
+static void html_epoch(struct out *o, const struct out_epoch *e)
 {
 	static const char *const names[] = { "kvmft:EPOCH", "tsc_offset", "pvclock_version" };
 	struct html *h = o->priv;
@@ -501,7 +493,7 @@ static int html_epoch(struct out *o, const struct out_epoch *e)
 	uint64_t at[ARRAY_SIZE(names)], t, w;
 
 	if (e->first)
-		return 0;
+		return;
 	hostmap_each_thread(tl_hostmap(o->t), e->vm, thread)
 		if (thread->vcpu == e->vcpu) {
 			i.vcpu = e->vcpu;
@@ -527,44 +519,38 @@ static int html_epoch(struct out *o, const struct out_epoch *e)
 	html_put(h, w);
 	put_signed(h, (int64_t)e->e->map.offset);
 	put_signed(h, e->e->has_pv ? e->e->pv.version : 0);
-	return h->data.error;
 }
 
-static int html_attach(struct out *o, unsigned int tag, const char *json)
+static void html_attach(struct out *o, unsigned int tag, const char *json)
 {
 	struct html *h = o->priv;
 	uint64_t at;
 
 	if (!json)
-		return 0;
+		return;
 	at = string_define(h, json, strlen(json));
 	html_put(h, tag);
 	html_put(h, at);
-	return h->data.error;
 }
 
-int out_html_latency(struct out *o, const char *json)
+void out_html_latency(struct out *o, const char *json)
 {
-	return html_attach(o, TAG_LATENCY, json);
+	html_attach(o, TAG_LATENCY, json);
 }
 
-int out_html_spikes(struct out *o, const char *json)
+void out_html_spikes(struct out *o, const char *json)
 {
-	return html_attach(o, TAG_SPIKES, json);
+	html_attach(o, TAG_SPIKES, json);
 }
 
-static int html_end(struct out *o)
+static void html_end(struct out *o)
 {
 	struct html *h = o->priv;
-	int ret;
 
-	if (!h)
-		return 0;
 	if (h->begun)
 		put_day(o, h);
 	base64(h, &o->line, true);
 	sbuf_add(&o->line, strstr(html_page, MARK) + strlen(MARK));
-	ret = h->data.error;
 	for (size_t i = 0; i < h->nstring; i++)
 		free(h->text[i]);
 	free(h->text);
@@ -575,7 +561,6 @@ static int html_end(struct out *o)
 	u64map_free(&h->whos);
 	free(h);
 	o->priv = NULL;
-	return ret;
 }
 
 const struct out_format out_html = {

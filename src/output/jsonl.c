@@ -59,7 +59,7 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 	}
 }
 
-static int jsonl_begin(struct out *o)
+static void jsonl_begin(struct out *o)
 {
 	struct jsonl *p = xcalloc(1, sizeof(*p));
 	struct json j;
@@ -72,7 +72,7 @@ static int jsonl_begin(struct out *o)
 	p->lost_unknown = o->kept[3];
 	p->damaged = o->kept[4];
 	if (o->resumed)
-		return 0;
+		return;
 	line_begin(&j, o, "timeline");
 	json_put_u64(&j, "version", JSONL_VERSION);
 	json_put_str(&j, "clock", out_clock_names[o->clock.kind]);
@@ -96,7 +96,7 @@ static int jsonl_begin(struct out *o)
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	return json_line_end(&j);
+	json_line_end(&j);
 }
 
 /* ---- items ---- */
@@ -154,25 +154,24 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 }
 
 /* Where the guest was; null: in no known function. */
-static int put_rip(struct json *j, struct out *o, const struct tl_item *i)
+static void put_rip(struct json *j, struct out *o, const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct ksyms *k;
 	uint64_t rip;
 
 	if (!o->rips || !guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &k))
-		return 0;
+		return;
 	ksyms_name(k, rip, &b);
-	json_put_str(j, "rip_symbol", ksyms_find(k, rip) || ksyms_is_user(rip) ? b.s : NULL);
-	return b.error;
+	json_put_str(j, "rip_symbol",
+		     ksyms_find(k, rip) || ksyms_is_user(rip) ? xsbuf_text(&b) : NULL);
 }
 
-static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *i)
+static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item *i)
 {
 	struct jsonl *p = o->priv;
 	const struct evinfo *e;
 	char reason[EXIT_NAME_MAX];
-	int ret;
 	const struct fmt_field *fld;
 	struct fmt_value v;
 
@@ -181,7 +180,7 @@ static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *
 	if (!i->ev) { /* no format in the capture: only its number is known */
 		json_null(j);
 		json_put_u64(j, "id", i->rec->id);
-		return 0;
+		return;
 	}
 	e = evinfo_get(&p->types, i);
 	json_str(j, e->name);
@@ -195,14 +194,13 @@ static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *
 		fmt_stack(i->ev, i->rec, &value);
 		json_put_object(j, "fields");
 		json_put_array(j, "stack");
-		for (uint32_t q = 0; q < value.len && !b.error; q++) {
+		for (uint32_t q = 0; q < value.len; q++) {
 			sbuf_reset(&b);
 			fmt_stack_name(i->ev, &value, q, &b);
-			json_str_mem(j, b.s, b.len);
+			json_str_mem(j, xsbuf_text(&b), b.len);
 		}
 		json_array_end(j);
 		json_object_end(j);
-		ret = b.error;
 	} else {
 		json_put_object(j, "fields");
 		for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
@@ -213,26 +211,24 @@ static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *
 			jsonl_put_value(j, &v);
 		}
 		json_object_end(j);
-		ret = 0;
 	}
 	if (i->device)
 		json_put_str(j, "device", i->device);
-	return ret ?: put_rip(j, o, i);
+	put_rip(j, o, i);
 }
 
-static int jsonl_item(struct out *o, const struct tl_item *i)
+static void jsonl_item(struct out *o, const struct tl_item *i)
 {
 	static const char *const kind[] = {
 		[TL_EVENT] = "event", [TL_GAP] = "gap", [TL_DAMAGE] = "damage",
 	};
 	struct jsonl *p = o->priv;
 	struct json j;
-	int ret = 0;
 
 	line_begin(&j, o, kind[i->kind]);
 	put_place(&j, o, i);
 	if (i->kind == TL_EVENT) {
-		ret = jsonl_put_event(&j, o, i);
+		jsonl_put_event(&j, o, i);
 	} else if (i->kind == TL_GAP) {
 		struct jsonl *jsonl = o->priv;
 		struct tl_item end = *i;
@@ -250,10 +246,10 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 		json_put_u64(&j, "subbuf", i->lost);
 		p->damaged++;
 	}
-	return ret ?: json_line_end(&j);
+	json_line_end(&j);
 }
 
-static int jsonl_epoch(struct out *o, const struct out_epoch *e)
+static void jsonl_epoch(struct out *o, const struct out_epoch *e)
 {
 	uint64_t t = 0;
 	struct json j;
@@ -272,7 +268,7 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	json_put_known_s64(&j, "tsc_frac", e->e->has_map && e->e->map.ratio, e->e->map.frac);
 	json_put_known_s64(&j, "pvclock_version", e->e->has_pv, e->e->pv.version);
 	json_put_bool(&j, "doubtful", e->e->doubtful);
-	return json_line_end(&j);
+	json_line_end(&j);
 }
 
 /* ---- the last line ---- */
@@ -329,14 +325,11 @@ static void put_traces(struct json *j, const struct out *o)
 	json_array_end(j);
 }
 
-static int jsonl_end(struct out *o)
+static void jsonl_end(struct out *o)
 {
 	struct jsonl *p = o->priv;
 	struct json j;
-	int ret = 0;
 
-	if (!p)
-		return 0;
 	memcpy(o->kept, (uint64_t[]){ p->events, p->gaps, p->lost, p->lost_unknown, p->damaged },
 	       5 * sizeof(*o->kept));
 	if (!o->goes_on) {
@@ -346,12 +339,11 @@ static int jsonl_end(struct out *o)
 		json_put_known_s64(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
 		json_put_u64(&j, "damaged", p->damaged);
 		put_traces(&j, o);
-		ret = json_line_end(&j);
+		json_line_end(&j);
 	}
 	evinfos_free(&p->types);
 	free(p);
 	o->priv = NULL;
-	return ret;
 }
 
 const struct out_format out_json = {

@@ -249,8 +249,7 @@ static int lat_json(const struct lat_view *v, FILE *f)
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		json_str(&j, lat_note(v->lat, i));
 	json_array_end(&j);
-	if (json_line_end(&j) && !b.error)
-		b.error = -EINVAL;
+	json_line_end(&j);
 	return sbuf_write(&b, f);
 }
 

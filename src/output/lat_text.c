@@ -131,7 +131,6 @@ static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struc
 	struct short_rows x = { v, t, 0 };
 	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
 	size_t n = 0;
-	int ret = 0;
 
 	for (size_t i = 0; i < t->ngroup; i++)
 		if (took_time(&t->group[i])) {
@@ -140,8 +139,7 @@ static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struc
 				table.n = i + 1;
 		}
 	if (n)
-		ret = table_text(&table, b);
-	b->error = b->error ?: ret;
+		table_text(&table, b);
 	if (n > rows && !t->desc->in_order)
 		sbuf_addf(b, "(%zu more: --all)\n", n - rows);
 }
@@ -640,9 +638,8 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 				     .width = v->width,
 				     .n = (LAT_STAGES + 1) * t->ngroup *
 					  (tl_hostmap(v->t)->nvm + 1) };
-	int ret = table_text(&table, b);
 
-	b->error = b->error ?: ret;
+	table_text(&table, b);
 	from = b->len;
 	if (!is_view(id)) {
 		meanings(b, v, t);
@@ -662,7 +659,6 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool crosses = false;
 	size_t tables = 0, from;
-	int ret = 0;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
 		tables += is_told(v, (enum lat_table_id)id) && !is_view((enum lat_table_id)id);
@@ -688,12 +684,12 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {
 		sbuf_addc(&b, '\n');
-		ret = table_text(&(struct table){ .cells = lat_vcpu_cells, .ctx = v,
-						  .n = lat_vcpus(v->lat) },
-				 &b);
+		table_text(&(struct table){ .cells = lat_vcpu_cells, .ctx = v,
+					    .n = lat_vcpus(v->lat) },
+			   &b);
 	}
 	from = b.len;
 	notes_text(&b, v, crosses);
 	text_wrap(&b, from, "  ", v->width);
-	return ret ?: sbuf_write(&b, f);
+	return sbuf_write(&b, f);
 }

@@ -742,7 +742,7 @@ static void pf_put_remark(struct out *o)
 	sbuf_reset(&p->remark);
 }
 
-static int perfetto_item(struct out *o, const struct tl_item *i)
+static void perfetto_item(struct out *o, const struct tl_item *i)
 {
 	struct pf *p = o->priv;
 	uint64_t t;
@@ -755,32 +755,30 @@ static int perfetto_item(struct out *o, const struct tl_item *i)
 		const struct pf_type *type = NULL;
 		struct pf *pf = o->priv;
 		struct pf_cpu *c;
-		int ret;
 
 		if (i->ev)
 			type = pf_type(pf, i);
 		if (i->cpu == TL_NO_CPU) {
 			if (type)
 				pf_instant(o, cpu_track(o, i), type->info, i, 0);
-			return o->line.error;
+			return;
 		}
 		if (!pf_has_cpu(i)) {
 			o->left_out++;
-			return 0;
+			return;
 		}
 		c = pf_cpu(pf, i);
-		ret = pf_ftrace(o, pf, c, type, i);
+		pf_ftrace(o, pf, c, type, i);
 		if (pf->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
 			pf_irq_passed(o, pf, i);
 		if (type && type->info->role != EV_NONE)
 			put_meaning(o, i, type->info, c);
-		return ret ?: o->line.error;
+	} else {
+		put_gap(o, i);
 	}
-	put_gap(o, i);
-	return o->line.error;
 }
 
-static int perfetto_epoch(struct out *o, const struct out_epoch *e)
+static void perfetto_epoch(struct out *o, const struct out_epoch *e)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t;
@@ -788,7 +786,7 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	uint64_t v;
 
 	if (e->first || !out_clock_value(&o->clock, e->host, -1, &v))
-		return 0;
+		return;
 	t = pf_track(o, p, PF_VCPU, e->vm, e->vcpu);
 	p->now = v;
 	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
@@ -796,16 +794,9 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	if (e->src->guest)
 		pf_machine_epoch(o, p, e);
-	return o->line.error;
 }
 
-static int perfetto_alignment(struct out *o, const struct out_alignment *a)
-{
-	pf_machine_alignment(o->priv, a);
-	return o->line.error;
-}
-
-static int perfetto_begin(struct out *o)
+static void perfetto_begin(struct out *o)
 {
 	struct pf *p = xcalloc(1, sizeof(*p));
 
@@ -822,21 +813,15 @@ static int perfetto_begin(struct out *o)
 	/* The counters start at 0, and show that nothing was lost if they stay there. */
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		pf_track(o, p, PF_LOST, i, 0);
-	return o->line.error;
 }
 
-static int perfetto_end(struct out *o)
+static void perfetto_end(struct out *o)
 {
 	struct pf *p = o->priv;
-	int ret = 0;
 
-	if (!p)
-		return 0;
-	if (p->machine && !o->line.error) {
-		ret = pf_ftrace_end(o, p);
-		pf_machines_end(o, p);
-	}
-	if (!ret && o->left_out) {
+	pf_ftrace_flush(o, p);
+	pf_machines_end(o, p);
+	if (o->left_out) {
 		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
 			  (unsigned long long)o->left_out);
 		pf_put_remark(o);
@@ -871,7 +856,6 @@ static int perfetto_end(struct out *o)
 	pf_machines_free(p);
 	free(p);
 	o->priv = NULL;
-	return ret;
 }
 
 const struct out_format out_perfetto = {
@@ -882,6 +866,6 @@ const struct out_format out_perfetto = {
 	.begin = perfetto_begin,
 	.item = perfetto_item,
 	.epoch = perfetto_epoch,
-	.alignment = perfetto_alignment,
+	.alignment = pf_machine_alignment,
 	.end = perfetto_end,
 };

@@ -181,16 +181,16 @@ void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
 /*
  * perfetto_ftrace.c: keeps an event, or passes it on with those before it. t: NULL, it has no
- * format. 0 or -errno.
+ * format.
  */
-int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-	      const struct tl_item *i) __must_check;
+void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+	       const struct tl_item *i);
 /* Valid until another one is asked for. */
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
 /* Before the next item on this CPU, events were lost. */
 void pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c);
-/* What is left. */
-int pf_ftrace_end(struct out *o, struct pf *p) __must_check;
+/* What is kept. */
+void pf_ftrace_flush(struct out *o, struct pf *p);
 bool pf_has_cpu(const struct tl_item *i);
 
 /* perfetto_machine.c: what is said of each machine before its events. */
@@ -202,7 +202,7 @@ void pf_machines_end(struct out *o, struct pf *p);
 /* A guest's clock changed. */
 void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e);
 /* What merge found of a guest's alignment. */
-void pf_machine_alignment(struct pf *p, const struct out_alignment *a);
+void pf_machine_alignment(struct out *o, const struct out_alignment *a);
 
 /* An event on a track. */
 struct pf_event {

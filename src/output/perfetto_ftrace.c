@@ -89,22 +89,19 @@ static void bundle_flush(struct pf *p, struct pf_cpu *c)
 }
 
 /* What a capture of very many CPUs must not do: keep that much of each. */
-static int flush_all(struct out *o, struct pf *p)
+void pf_ftrace_flush(struct out *o, struct pf *p)
 {
-	int ret = 0;
-
 #ifdef M_TRIM_THRESHOLD
 	/* It is soon needed again: new pages would cost more than what is written. */
 	(void)mallopt(M_TRIM_THRESHOLD, 4 * ALL_PENDING);
 #endif
-	for (size_t i = 0; i < p->cpu_of.n && !ret; i++) {
+	for (size_t i = 0; i < p->cpu_of.n; i++) {
 		bundle_flush(p, &p->cpu[i]);
 		sbuf_free(&p->cpu[i].event);
 		if (o->line.len > (256u << 10))
-			ret = out_flush(o);
+			out_flush(o);
 	}
 	p->pending = 0;
-	return ret;
 }
 
 void pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
@@ -113,11 +110,6 @@ void pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 	c->lost = true;
 	memset(c->entered, 0, sizeof(c->entered));
 	u64map_free(&p->entered);
-}
-
-int pf_ftrace_end(struct out *o, struct pf *p)
-{
-	return flush_all(o, p);
 }
 
 /* ---- one event ---- */
@@ -354,8 +346,8 @@ static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return c->no_exits[i];
 }
 
-int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-	      const struct tl_item *i)
+void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+	       const struct tl_item *i)
 {
 	uint64_t now = p->now + p->add;
 	size_t was = c->event.cap;
@@ -380,5 +372,6 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	if (c->event.len >= BUNDLE)
 		bundle_flush(p, c);
 	p->pending += c->event.cap - was;
-	return p->pending < ALL_PENDING ? 0 : flush_all(o, p);
+	if (p->pending >= ALL_PENDING)
+		pf_ftrace_flush(o, p);
 }

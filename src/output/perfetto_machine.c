@@ -331,9 +331,9 @@ static void pf_put_number(struct sbuf *b, const char *key, int64_t v)
 	pb_end(b, mark);
 }
 
-void pf_machine_alignment(struct pf *p, const struct out_alignment *a)
+void pf_machine_alignment(struct out *o, const struct out_alignment *a)
 {
-	struct pf_machine *m = p->of[a->src->index];
+	struct pf_machine *m = ((struct pf *)o->priv)->of[a->src->index];
 	size_t packet, mark, text;
 
 	packet = pf_packet(m);

@@ -189,14 +189,13 @@ static void process_remarks(const struct process_view *v, size_t i, struct sbuf 
 			  " of %" PRIu64 " exits\n", vm->agree, vm->judged);
 }
 
-static int process_text(struct process_doc *d, struct sbuf *b)
+static void process_text(struct process_doc *d, struct sbuf *b)
 {
 	const struct process_view *v = d->v;
 	const struct process_row **all = d->row;
 	size_t n = d->n;
-	int ret = 0;
 
-	for (size_t i = 0; i < v->p->nvm && !ret; i++) {
+	for (size_t i = 0; i < v->p->nvm; i++) {
 		struct table t = { .cells = process_cells, .ctx = d, .width = v->width };
 		size_t most;
 
@@ -210,16 +209,15 @@ static int process_text(struct process_doc *d, struct sbuf *b)
 		add_ms(b, v, v->p->vm[i].guest);
 		sbuf_addf(b, " in the guest, by %s\n\n",
 			  v->tasks ? "its own sched_switch" : "the address spaces at its exits");
-		ret = table_text(&t, b);
+		table_text(&t, b);
 		if (most < d->n)
 			sbuf_addf(b, "# %zu more rows are not shown\n", d->n - most);
 		if (!v->tasks)
 			process_remarks(v, i, b);
 	}
-	return ret;
 }
 
-int processes_print(const struct process_view *v, const char *format, struct sbuf *b)
+void processes_print(const struct process_view *v, const char *format, struct sbuf *b)
 {
 	_cleanup_free_ const struct process_row **row = xcalloc(v->p->n + 1, sizeof(*row));
 	struct process_doc d = { .v = v, .row = row };
@@ -228,8 +226,9 @@ int processes_print(const struct process_view *v, const char *format, struct sbu
 	for (size_t i = 0; i < v->p->n; i++)
 		if (process_shown(v, &v->p->row[i]))
 			row[d.n++] = &v->p->row[i];
-	if (!strcmp(format, "text"))
-		return process_text(&d, b);
 	t.n = v->top ? MIN(v->top, d.n) : d.n;
-	return table_doc(&t, !strcmp(format, "csv"), "rows", process_json_head, b);
+	if (!strcmp(format, "text"))
+		process_text(&d, b);
+	else
+		table_doc(&t, !strcmp(format, "csv"), "rows", process_json_head, b);
 }

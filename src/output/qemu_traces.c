@@ -159,7 +159,7 @@ static bool time_of(struct alone *a, const struct qtrace_item *i, uint64_t *ns)
 	return true;
 }
 
-static int json_line(struct alone *a, const struct qtrace_item *i)
+static void json_line(struct alone *a, const struct qtrace_item *i)
 {
 	uint64_t ns = 0;
 	bool known = time_of(a, i, &ns);
@@ -172,7 +172,8 @@ static int json_line(struct alone *a, const struct qtrace_item *i)
 	json_put_known_s64(&j, "tid", i->tid, i->tid);
 	if (i->kind == QTRACE_LOST) {
 		json_put_known_u64(&j, "count", i->lost, i->lost);
-		return json_line_end(&j);
+		json_line_end(&j);
+		return;
 	}
 	json_key(&j, "event");
 	json_str_mem(&j, i->name, i->name_len);
@@ -196,7 +197,7 @@ static int json_line(struct alone *a, const struct qtrace_item *i)
 	json_object_end(&j);
 	qemu_put_text(a, i);
 	json_put_str(&j, "text", a->text.len ? a->text.s : "");
-	return json_line_end(&j);
+	json_line_end(&j);
 }
 
 static int qemu_alone_print(const struct qemu_alone *o)
@@ -211,7 +212,7 @@ static int qemu_alone_print(const struct qemu_alone *o)
 			break;
 		}
 		if (o->json) {
-			ret = json_line(&a, &i);
+			json_line(&a, &i);
 		} else {
 			uint64_t ns;
 			time_t second;
@@ -244,7 +245,7 @@ static int qemu_alone_print(const struct qemu_alone *o)
 					  a.text.len ? " " : "", a.text.len ? a.text.s : "");
 			}
 		}
-		if (ret < 0 || (a.b.len >= FLUSH_AT && (ret = sbuf_write(&a.b, o->f))))
+		if (a.b.len >= FLUSH_AT && (ret = sbuf_write(&a.b, o->f)))
 			break;
 	}
 	ret = ret < 0 ? ret : sbuf_write(&a.b, o->f);

@@ -361,7 +361,6 @@ static void text_section(struct sections *s, const struct section *of, const str
 	const struct rows x = { d, of, t };
 	struct table rows = report_table_of(&x);
 	struct sbuf *b = s->b;
-	int ret;
 
 	sbuf_add(b, "\n\nAnalyze events for ");
 	if (of->all && d->pids)
@@ -378,7 +377,7 @@ static void text_section(struct sections *s, const struct section *of, const str
 		sbuf_addf(b, "thread %d:\n\n", of->of.tid);
 	else
 		sbuf_add(b, "all VCPUs:\n\n");
-	ret = table_text(&rows, b);
+	table_text(&rows, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
 	if (t->timed)
 		add_sum(d, b, ", Total events handled time", t->total_time);
@@ -389,11 +388,10 @@ static void text_section(struct sections *s, const struct section *of, const str
 				       .n = rows.n + 1,
 				       .cycles = rows.cycles,
 				       .blank = true };
-		ret = ret ?: table_text(&rows, b);
+		table_text(&rows, b);
 		add_sum(d, b, "\nGuest run time", t->guest_time);
 		sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
 	}
-	b->error = b->error ?: ret;
 }
 
 static void report_text(const struct report_doc *d, struct sbuf *b)
@@ -418,7 +416,6 @@ static void json_section(struct sections *s, const struct section *of, const str
 	const struct rows x = { d, of, t };
 	const struct table rows = report_table_of(&x);
 	struct row o;
-	int ret;
 
 	row_json(&o, s->j, report_in_cycles(d->r));
 	row_str(&o, "vm", of->vm ? of->vm->label : NULL);
@@ -435,18 +432,16 @@ static void json_section(struct sections *s, const struct section *of, const str
 		row_u64(&o, "entries", true, t->windows);
 	}
 	row_u64(&o, "rows_total", true, t->n);
-	ret = table_json(&rows, "rows", s->j);
+	table_json(&rows, "rows", s->j);
 	row_end(&o);
-	s->b->error = s->b->error ?: ret;
 }
 
 static void csv_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
 	const struct rows x = { s->d, of, t };
 	const struct table rows = report_table_of(&x);
-	int ret = table_csv(&rows, false, s->b);
 
-	s->b->error = s->b->error ?: ret;
+	table_csv(&rows, false, s->b);
 }
 
 static void report_csv(const struct report_doc *d, struct sbuf *b)
@@ -457,7 +452,7 @@ static void report_csv(const struct report_doc *d, struct sbuf *b)
 				    .ctx = &x,
 				    .cycles = report_in_cycles(d->r) };
 
-	b->error = table_csv(&head, true, b);
+	table_csv(&head, true, b);
 	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
@@ -505,8 +500,7 @@ static void report_json(const struct report_doc *d, struct sbuf *b)
 	json_put_array(&j, "sections");
 	put_sections(&(struct sections){ .d = d, .b = b, .print = json_section, .j = &j });
 	json_array_end(&j);
-	if (json_line_end(&j) && !b->error)
-		b->error = -EINVAL;
+	json_line_end(&j);
 }
 
 /* ---- metrics ---- */
@@ -538,11 +532,8 @@ static void report_put(const struct report_doc *d, enum family f, const struct h
 	else
 		sbuf_add_u64(b, v);
 	sbuf_addc(b, '\n');
-	if (b->len >= 64u << 10) {
-		int ret = sbuf_write(b, d->f);
-
-		b->error = b->error ?: ret;
-	}
+	if (b->len >= 64u << 10)
+		b->error = sbuf_write(b, d->f);
 }
 
 static void metric_rows(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
@@ -624,11 +615,9 @@ int report_print(const struct report_doc *d, enum report_format format)
 		[REPORT_OPENMETRICS] = report_metrics,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
 
 	print[format](d, &b);
-	ret = sbuf_write(&b, d->f);
-	return b.error ?: ret;
+	return sbuf_write(&b, d->f);
 }
 
 /* ---- `kvmft report --by stack` ---- */
@@ -707,11 +696,6 @@ static void stack_json_head(struct json *j, const void *ctx)
 	json_put_u64(j, "without_event", d->b->apart);
 }
 
-static int stack_write_out(void *f, struct sbuf *b)
-{
-	return sbuf_write(b, f);
-}
-
 /* ---- all of it ---- */
 
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
@@ -721,17 +705,16 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 	const struct doc d = { .b = b, .cap = cap, .out = &out,
 			       .rows = top ? MIN(top, b->rows.n) : b->rows.n };
 	const struct table t = {
-		.cells = stack_cells, .ctx = &d, .n = d.rows, .flush = stack_write_out, .arg = f
+		.cells = stack_cells, .ctx = &d, .n = d.rows, .flush = report_write_out, .arg = f
 	};
-	int ret = 0;
 
 	if (strcmp(format, "text")) {
-		ret = table_doc(&t, !strcmp(format, "csv"), "rows", stack_json_head, &out);
-		return ret ?: sbuf_write(&out, f);
+		table_doc(&t, !strcmp(format, "csv"), "rows", stack_json_head, &out);
+		return sbuf_write(&out, f);
 	}
 	sbuf_addf(d.out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
 		  (unsigned long long)d.b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
-	for (size_t i = 0; i < d.rows && !ret; i++) {
+	for (size_t i = 0; i < d.rows && !out.error; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
 		uint64_t pct = stack_share(&d, b->rows.row[i].n);
 		size_t at = d.out->len;
@@ -743,7 +726,7 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 			  (unsigned long long)(pct % 100));
 		each_function(r.stack, text_function, d.out);
 		sbuf_addc(d.out, '\n');
-		ret = sbuf_write(&out, f);
+		out.error = sbuf_write(&out, f);
 	}
 	if (d.rows < d.b->rows.n)
 		sbuf_addf(d.out, "%zu more stacks are not shown\n", d.b->rows.n - d.rows);
@@ -753,5 +736,5 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 	if (d.b->apart)
 		sbuf_addf(d.out, "%llu stacks whose event is missing: left out\n",
 			  (unsigned long long)d.b->apart);
-	return ret ?: sbuf_write(&out, f);
+	return sbuf_write(&out, f);
 }

@@ -77,11 +77,11 @@ static void drop_columns(struct row *r, unsigned int width)
 		r->c.hide |= r->c.drop[i];
 }
 
-static int table_rows(const struct table *t, struct row *r)
+static void table_rows(const struct table *t, struct row *r)
 {
-	int ret = 0;
+	struct sbuf *out = r->j ? r->j->out : r->b;
 
-	for (size_t i = 0; i < t->n && !ret; i++) {
+	for (size_t i = 0; i < t->n && !out->error; i++) {
 		size_t from = r->j ? 0 : r->b->len;
 
 		r->dim = false;
@@ -90,16 +90,14 @@ static int table_rows(const struct table *t, struct row *r)
 			row_end(r);
 		if (r->dim && r->c.print)
 			screen_paint(r->b, from, r->b->len - 1, "2");
-		if (t->flush && (r->j ? r->j->out : r->b)->len >= FLUSH_AT)
-			ret = t->flush(t->arg, r->j ? r->j->out : r->b);
+		if (t->flush && !out->error && out->len >= FLUSH_AT)
+			out->error = t->flush(t->arg, out);
 	}
-	return ret;
 }
 
-static int text_pass(const struct table *t, struct row *r)
+static void text_pass(const struct table *t, struct row *r)
 {
 	size_t from = r->b->len;
-	int ret;
 
 	r->head = true;
 	t->cells(r, t->ctx, 0);
@@ -109,17 +107,17 @@ static int text_pass(const struct table *t, struct row *r)
 	if (r->c.print && t->blank)
 		sbuf_addc(r->b, '\n');
 	r->head = false;
-	ret = table_rows(t, r);
-	if (!ret && r->c.print && t->cut)
+	table_rows(t, r);
+	if (r->c.print && t->cut)
 		sbuf_addf(r->b, "%*s\n", (int)r->c.width[0], "...");
-	return ret;
 }
 
-int table_text(const struct table *t, struct sbuf *b)
+void table_text(const struct table *t, struct sbuf *b)
 {
 	struct row r = { .form = ROW_TEXT, .b = b, .cycles = t->cycles };
-	int ret = t->fixed ? 0 : text_pass(t, &r);
 
+	if (!t->fixed)
+		text_pass(t, &r);
 	for (size_t i = 0; t->fixed && t->fixed[i]; i++)
 		r.c.width[i] = t->fixed[i];
 	drop_columns(&r, t->width);
@@ -130,17 +128,17 @@ int table_text(const struct table *t, struct sbuf *b)
 		drop_columns(&r, t->width);
 	}
 	r.c.print = true;
-	ret = ret ?: text_pass(t, &r);
-	if (ret || !(r.c.hide & r.c.more))
-		return ret;
+	text_pass(t, &r);
+	if (!(r.c.hide & r.c.more))
+		return;
 	sbuf_addc(b, '\n');
 	r.c.hide = ~(r.c.more | r.c.name);
-	return text_pass(t, &r);
+	text_pass(t, &r);
 }
 
 /* ---- for programs ---- */
 
-int table_csv(const struct table *t, bool head, struct sbuf *b)
+void table_csv(const struct table *t, bool head, struct sbuf *b)
 {
 	struct row r = { .form = ROW_CSV, .b = b, .cycles = t->cycles, .head = true };
 
@@ -149,32 +147,31 @@ int table_csv(const struct table *t, bool head, struct sbuf *b)
 		row_end(&r);
 	}
 	r.head = false;
-	return table_rows(t, &r);
+	table_rows(t, &r);
 }
 
-int table_json(const struct table *t, const char *key, struct json *j)
+void table_json(const struct table *t, const char *key, struct json *j)
 {
 	struct row r = { .form = ROW_JSON, .j = j, .cycles = t->cycles };
-	int ret;
 
 	json_put_array(j, key);
-	ret = table_rows(t, &r);
+	table_rows(t, &r);
 	json_array_end(j);
-	return ret;
 }
 
-int table_doc(const struct table *t, bool csv, const char *key,
-	      void (*head)(struct json *j, const void *ctx), struct sbuf *b)
+void table_doc(const struct table *t, bool csv, const char *key,
+	       void (*head)(struct json *j, const void *ctx), struct sbuf *b)
 {
 	struct json j;
-	int ret;
 
-	if (csv)
-		return table_csv(t, true, b);
+	if (csv) {
+		table_csv(t, true, b);
+		return;
+	}
 	json_line_begin(&j, b);
 	head(&j, t->ctx);
-	ret = table_json(t, key, &j);
-	return ret ?: json_line_end(&j);
+	table_json(t, key, &j);
+	json_line_end(&j);
 }
 
 void row_json(struct row *r, struct json *j, bool cycles)

@@ -588,10 +588,10 @@ static void epoch_head(struct out *o, const struct out_epoch *e)
 }
 
 /* Only changes: the first epoch holds from before the recording. */
-static int text_epoch(struct out *o, const struct out_epoch *e)
+static void text_epoch(struct out *o, const struct out_epoch *e)
 {
 	if (e->first)
-		return 0;
+		return;
 	epoch_head(o, e);
 	if (e->src->guest)
 		sbuf_add(&o->line, "EPOCH of this vCPU's clock:");
@@ -599,10 +599,9 @@ static int text_epoch(struct out *o, const struct out_epoch *e)
 		sbuf_addf(&o->line, "EPOCH of the clock of vCPU %u of %s:", e->vcpu,
 			  tl_hostmap(o->t)->vm[e->vm].label);
 	put_epoch(o, e);
-	return 0;
 }
 
-static int text_epochs_before(struct out *o, size_t n)
+static void text_epochs_before(struct out *o, size_t n)
 {
 	const struct out_epoch *last = NULL;
 	size_t changes = 0;
@@ -612,13 +611,14 @@ static int text_epochs_before(struct out *o, size_t n)
 		last = o->epoch[k].first ? last : &o->epoch[k];
 	}
 	if (!last)
-		return 0;
-	if (changes == 1)
-		return text_epoch(o, last);
+		return;
+	if (changes == 1) {
+		text_epoch(o, last);
+		return;
+	}
 	epoch_head(o, last);
 	sbuf_addf(&o->line, "%zu EPOCHS of vCPUs' clocks began, the last of this one:", changes);
 	put_epoch(o, last);
-	return 0;
 }
 
 static __attribute__((noinline)) void text_slow(struct out *o, const struct tl_item *i)
@@ -691,11 +691,10 @@ static inline bool text_quick(struct out *o, const struct tl_item *i)
 	return true;
 }
 
-static int out_text_item(struct out *o, const struct tl_item *i)
+static void out_text_item(struct out *o, const struct tl_item *i)
 {
 	if (!text_quick(o, i))
 		text_slow(o, i);
-	return 0;
 }
 
 /* Long labels are cut, if they still tell their sources apart. */
@@ -708,7 +707,7 @@ static size_t label_cut(const struct timeline *t)
 	return LABEL_CUT;
 }
 
-static int text_begin(struct out *o)
+static void text_begin(struct out *o)
 {
 	struct heads *all = xcalloc(1, sizeof(*all));
 
@@ -724,23 +723,20 @@ static int text_begin(struct out *o)
 					      put_dec_len(tl_source(o->t, i)->cap->stream[k].cpu));
 	for (unsigned int c = 0; c < COLUMNS; c++)
 		all->width[c] = o->kept[c];
-	if (all->width[COL_TIME])
-		return 0; /* it continues: they are known */
-	all->early = xcalloc(EARLY_LINES, sizeof(*all->early));
-	return 0;
+	if (!all->width[COL_TIME]) /* else it continues: they are known */
+		all->early = xcalloc(EARLY_LINES, sizeof(*all->early));
 }
 
-static int text_end(struct out *o)
+static void text_end(struct out *o)
 {
 	struct heads *all = o->priv;
 
-	if (all && all->early)
+	if (all->early)
 		early_end(o, o->goes_on && all->nearly);
-	for (unsigned int c = 0; all && c < COLUMNS; c++)
+	for (unsigned int c = 0; c < COLUMNS; c++)
 		o->kept[c] = all->width[c];
 	free(all);
 	o->priv = NULL;
-	return 0;
 }
 
 const struct out_format out_text = {

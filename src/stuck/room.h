@@ -171,4 +171,4 @@ int stuck_hist_read(struct stuck *s);
 /* ---- words.c ---- */
 
 /* 0 or -ENOMEM, -EINVAL. */
-int stuck_print(const struct stuck *s, struct sbuf *out) __must_check;
+void stuck_print(const struct stuck *s, struct sbuf *out);

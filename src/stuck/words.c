@@ -371,7 +371,7 @@ static void add_wrapped(struct sbuf *b, const char *text, unsigned int indent, u
 	sbuf_addc(b, '\n');
 }
 
-static int print_text(const struct stuck *s, struct sbuf *out)
+static void print_text(const struct stuck *s, struct sbuf *out)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	const struct vm *vm = NULL;
@@ -394,7 +394,7 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 		if (why.len)
 			add_wrapped(out, why.s, 6, s->c->width);
 	}
-	return why.error ?: out->error;
+	out->error = out->error ?: why.error;
 }
 
 /* ---- JSON ---- */
@@ -529,7 +529,7 @@ static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_v
 	json_object_end(j);
 }
 
-static int print_json(const struct stuck *s, struct sbuf *out)
+static void print_json(const struct stuck *s, struct sbuf *out)
 {
 	const struct stuck_vcpu *c = s->vcpu, *end = s->vcpu + s->n;
 	struct json j;
@@ -562,10 +562,10 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	return json_line_end(&j);
+	json_line_end(&j);
 }
 
-int stuck_print(const struct stuck *s, struct sbuf *out)
+void stuck_print(const struct stuck *s, struct sbuf *out)
 {
-	return s->c->json ? print_json(s, out) : print_text(s, out);
+	(s->c->json ? print_json : print_text)(s, out);
 }

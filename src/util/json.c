@@ -284,12 +284,9 @@ void json_line_begin(struct json *j, struct sbuf *out)
 	json_object_begin(j);
 }
 
-int json_line_end(struct json *j)
+void json_line_end(struct json *j)
 {
-	int ret;
-
 	json_object_end(j);
-	ret = json_finish(j);
 	sbuf_addc(j->out, '\n');
-	return ret;
+	j->out->error = json_finish(j);
 }

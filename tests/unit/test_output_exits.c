@@ -279,7 +279,7 @@ static void test_pieces(void **state __unused_arg)
 		assert_true(pieces > 5);
 		assert_int_equal(f.b.len, 0);
 		assert_int_equal(exits_print((enum exits_format)k, &f.p, &f.b, fail_flush, NULL), -ENOSPC);
-		sbuf_reset(&f.b);
+		sbuf_free(&f.b);
 	}
 	fixture_close(&f);
 }
