@@ -23,23 +23,24 @@ struct db;
 int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
 	   struct db **out) __must_check;
 /*
- * Events, losses and damage, in the order of the walk. This and the following return 0 or -errno.
+ * Events, losses and damage, in the order of the walk. 0 or -errno; what fails elsewhere is told by
+ * the next db_item(), or db_finish().
  */
 int db_item(struct db *d, const struct tl_item *i) __must_check;
-/* A callback for win_each(); what fails is told by the next db_item(), or db_walked(). */
+/* A callback for win_each(). */
 void db_window(void *db, const struct win_vcpu *v, uint64_t exit);
 /* A callback for lat_opts.each; of this analysis. */
 void db_latency(struct db *d, const struct lat *l);
 void db_case(void *db, enum lat_table_id id, const struct lat_case *c);
 /* After the walk: who there is, what was lost, and how well clocks align; w may be NULL. */
-int db_walked(struct db *d, const struct windows *w) __must_check;
+void db_walked(struct db *d, const struct windows *w);
 /* After blame_explained(). */
-int db_spikes(struct db *d, const struct blame *b) __must_check;
+void db_spikes(struct db *d, const struct blame *b);
 /* A callback for report_opts.each: samples of class vmexit that begin at host TSC from..to. */
 void db_span(struct db *d, uint64_t from, uint64_t to);
 int db_sample(void *db, const struct report *r, const struct report_sample *s) __must_check;
 /* A remark on what is missing. */
-int db_note(struct db *d, const char *text) __must_check;
+void db_note(struct db *d, const char *text);
 /* What it has no room for, as its notes say, too; NULL: nothing. Known after the last event. */
 const char *db_lacks(const struct db *d);
 int db_finish(struct db *d) __must_check;

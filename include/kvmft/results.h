@@ -110,13 +110,12 @@ struct lat_view {
 
 struct lat_format {
 	const char *name; /* as in --format */
-	/* 0 or -errno */
-	int (*print)(const struct lat_view *v, FILE *f);
+	void (*print)(const struct lat_view *v, struct sbuf *b);
 	/* The results become, as JSON, part of a page with all events: see out_html_latency(). */
 	bool page;
 };
 
-int lat_text_print(const struct lat_view *v, FILE *f);
+void lat_text_print(const struct lat_view *v, struct sbuf *b);
 const struct lat_format *lat_format_find(const char *name);
 const char *lat_format_name(size_t i); /* of the i-th; NULL past the last */
 
@@ -165,7 +164,7 @@ struct blame_view {
 extern const char *const blame_bys[]; /* by enum blame_by, NULL-terminated */
 
 /* In one of cli_formats. 0 or -errno. */
-int blame_print(const struct blame_view *v, const char *format, FILE *f) __must_check;
+void blame_print(const struct blame_view *v, const char *format, struct sbuf *b);
 
 /* ---- what differs between two recordings ---- */
 
@@ -185,9 +184,9 @@ struct diff_doc {
 void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b);
 /*
  * In one of cli_formats, or "junit": a test for each gate. Only text and JSON have a place for
- * remarks. 0, -ENOMEM, or -errno of a write.
+ * remarks.
  */
-int diff_print(const struct diff_doc *d, const char *format, FILE *f) __must_check;
+void diff_print(const struct diff_doc *d, const char *format, struct sbuf *b);
 
 /* ---- whether clocks are right ---- */
 

@@ -276,6 +276,7 @@ static int no_spikes(const struct blame_cmd *m)
 static int blame_show(struct blame_cmd *m)
 {
 	int ret = sink_open(&m->s, NULL, m->o->file.page.f, m->err);
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	m->v.blame = m->b.b;
 	m->v.t = m->p.t;
@@ -284,8 +285,8 @@ static int blame_show(struct blame_cmd *m)
 	m->v.at = m->b.o.has_at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
-	return ret ?: sink_close(&m->s, false, blame_print(&m->v, m->o->format ?: "text", m->s.f),
-				 m->err);
+	blame_print(&m->v, m->o->format ?: "text", &b);
+	return ret ?: sink_close(&m->s, false, sbuf_write(&b, m->s.f), m->err);
 }
 
 /* Whose time the worst was: 0, or what makes the exit status 1. */

@@ -508,6 +508,7 @@ static int diff_show(struct run *run)
 		.remark = (const char *const *)run->remarks.v,
 		.nremark = run->remarks.n,
 	};
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = sink_open(&run->s, NULL, run->o->file.page.f, run->err);
 
 	for (size_t i = 0; !ret && run->o->format == FORMAT_CSV && i < run->d.ngate; i++) {
@@ -518,7 +519,8 @@ static int diff_show(struct run *run)
 	}
 	if (!ret && (run->o->format == FORMAT_CSV || run->o->format == FORMAT_JUNIT))
 		sink_remarks_tell(&run->remarks);
-	return ret ?: sink_close(&run->s, false, diff_print(&doc, format, run->s.f), run->err);
+	diff_print(&doc, format, &b);
+	return ret ?: sink_close(&run->s, false, sbuf_write(&b, run->s.f), run->err);
 }
 
 /* A recording, or a session in its place, after those of that side. */

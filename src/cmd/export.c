@@ -240,9 +240,10 @@ static int db_left_out(struct filling *f, const char *what, int ret)
 		return ret;
 	sbuf_addf(&b, "%s: %s", what, f->err->text);
 	*f->err = (struct kvmft_err){ .text = "" };
-	if (!f->o->quiet && b.s)
-		cli_note("%s", b.s);
-	return b.error ?: db_note(f->db, b.s);
+	if (!f->o->quiet)
+		cli_note("%s", xsbuf_text(&b));
+	db_note(f->db, xsbuf_text(&b));
+	return 0;
 }
 
 /* A capture alone has no vCPUs, and its stamps may be anything: only its events are written. */
@@ -291,7 +292,9 @@ static int db_walk(struct filling *f)
 		lat_finish(f->lat);
 	if (!ret && f->b.b)
 		blame_found(f->b.b);
-	return ret ?: db_walked(f->db, f->b.w);
+	if (!ret)
+		db_walked(f->db, f->b.w);
+	return ret;
 }
 
 static int db_exits(struct filling *f)
@@ -348,7 +351,8 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 		ret = ret ?: db_walk(&f);
 		ret = ret ?: export_tell(t, err);
 		ret = ret || !f.b.b ? ret : blaming_explain(&f.b);
-		ret = ret || !f.b.b ? ret : db_spikes(f.db, f.b.b);
+		if (!ret && f.b.b)
+			db_spikes(f.db, f.b.b);
 		ret = ret ?: db_exits(&f);
 		ret = ret ?: db_finish(f.db);
 	}

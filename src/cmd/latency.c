@@ -252,24 +252,18 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 {
 	const struct out_format *page = out_format_find(fmt->name);
 	const struct tl_item *item;
-	char *json = NULL;
-	size_t size;
-	FILE *f = xmem(open_memstream(&json, &size));
-	int ret = fmt->print(v, f);
+	_cleanup_(sbuf_free) struct sbuf json = { 0 };
+	int ret = error_again(m);
 
-	if (fclose(f) || !json)
-		memory_out();
-	ret = ret ?: error_again(m);
+	fmt->print(v, &json);
 	if (!ret) {
 		out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
-		out_html_latency(&m->s.out, json);
+		out_html_latency(&m->s.out, xsbuf_text(&json));
 		out_html_spikes(&m->s.out, m->spikes);
 	}
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
-	ret = ret ?: error_again(m);
-	free(json);
-	return ret;
+	return ret ?: error_again(m);
 }
 
 /* What both sides did during each of the worst cases. */
@@ -312,6 +306,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		       strcmp(fmt->name, "openmetrics") &&
 		       (!text || m->o->all || m->o->context.set);
 	struct lat_bound *bound = lat_bounds(&m->p, m->w);
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	v.bound = bound;
@@ -336,11 +331,13 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	if (!ret && stories)
 		ret = err_why(m->err, latency_stories(m, &v),
 			      "cannot read the captures a second time");
+	if (!ret && !fmt->page)
+		fmt->print(&v, &b);
 	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)
-		ret = sink_close(&m->s, false, fmt->print(&v, m->s.f), m->err);
+		ret = sink_close(&m->s, false, sbuf_write(&b, m->s.f), m->err);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		for (size_t i = 0;
 		     v.story[id] && i < lat_table(v.lat, (enum lat_table_id)id)->nworst; i++)

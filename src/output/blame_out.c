@@ -449,21 +449,19 @@ static void blame_csv(const struct blame_view *v, const struct blame_spike **s, 
 	}
 }
 
-int blame_print(const struct blame_view *v, const char *format, FILE *f)
+void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 {
 	size_t n = blame_spikes(v->blame);
 	_cleanup_free_ const struct blame_spike **s = xcalloc(n + 1, sizeof(*s));
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	for (size_t i = 0; i < n; i++)
 		s[i] = blame_spike(v->blame, i);
 	if (n && v->by == BLAME_BY_TIME)
 		qsort(s, n, sizeof(*s), by_begin);
 	if (!strcmp(format, "csv"))
-		blame_csv(v, s, &b);
+		blame_csv(v, s, b);
 	else if (!strcmp(format, "json"))
-		blame_json(v, s, &b);
+		blame_json(v, s, b);
 	else
-		blame_text(v, s, &b);
-	return sbuf_write(&b, f);
+		blame_text(v, s, b);
 }

@@ -330,13 +330,10 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 		const struct blame_view v = {
 			.blame = m.b, .t = m.p->t, .clock = clock, .bound = m.bound
 		};
-		size_t size;
-		FILE *f = xmem(open_memstream(json, &size));
+		struct sbuf b = { 0 };
 
-		ret = blame_print(&v, "json", f);
-		if (fclose(f) || !*json)
-			memory_out();
-		ret = err_why(m.err, ret, "cannot list the spikes");
+		blame_print(&v, "json", &b);
+		*json = xsbuf_take(&b);
 	}
 	blaming_free(&m);
 	return ret;

@@ -279,9 +279,10 @@ static void columns_of(struct db *d, struct event_table *t, const struct fmt_eve
 }
 
 /* Its columns are the fields of all captures that have such an event. */
-static int table_create(struct db *d, struct event_table *t, const struct tl_item *i)
+static void table_create(struct db *d, struct event_table *t, const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret;
 
 	columns_of(d, t, i->ev);
 	for (size_t s = 0; s < tl_sources(d->t); s++) {
@@ -303,51 +304,47 @@ static int table_create(struct db *d, struct event_table *t, const struct tl_ite
 			sbuf_add(&b, t->column[k].text ? " TEXT" : " INTEGER");
 	}
 	sbuf_addc(&b, ')');
-	return sq_table(d->sq, t->name, xsbuf_text(&b), &t->t);
+	ret = sq_table(d->sq, t->name, xsbuf_text(&b), &t->t);
+	d->error = d->error ?: ret;
 }
 
-static int type_find(struct db *d, const struct evinfo *e, const struct tl_item *i,
-		     const struct event_table **out)
+/* NULL: there are too many. */
+static const struct event_table *type_find(struct db *d, const struct evinfo *e,
+					   const struct tl_item *i)
 {
 	struct event_table **slot, *t;
 
-	*out = NULL;
 	for (size_t k = 0; k < d->ntype; k++)
-		if (!strcmp(d->type[k]->event, e->name)) {
-			*out = d->type[k];
-			return 0;
-		}
+		if (!strcmp(d->type[k]->event, e->name))
+			return d->type[k];
 	if (d->ntype >= DB_TYPES_MAX)
-		return 0;
+		return NULL;
 	slot = xarray_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
 	*slot = t = xcalloc(1, sizeof(*t));
 	d->ntype++;
-	*out = t;
 	t->event = xstrdup(e->name);
 	t->name = table_name(d, i->ev);
 	t->reason = e->role == EV_EXIT || e->role == EV_NESTED_EXIT;
-	return table_create(d, t, i);
+	table_create(d, t, i);
+	return t;
 }
 
-static int plan_of(struct db *d, const struct tl_item *i, const struct event_plan **out)
+static const struct event_plan *plan_of(struct db *d, const struct tl_item *i)
 {
 	uint64_t type = tl_type(i);
 	size_t n = d->by_type.n;
 	struct event_plan *p;
-	int ret;
 
-	if (d->last && d->last_type == type) {
-		*out = d->last;
-		return 0;
-	}
+	if (d->last && d->last_type == type)
+		return d->last;
 	p = xu64map_elem(&d->by_type, type, &d->plan, &d->plan_cap, sizeof(*p));
-	*out = d->last = p;
+	d->last = p;
 	d->last_type = type;
 	if (d->by_type.n == n)
-		return 0;
+		return p;
 	p->info = evinfo_get(&d->infos, i);
-	ret = type_find(d, p->info, i, &p->table);
-	if (!ret && p->table) {
+	p->table = type_find(d, p->info, i);
+	if (p->table) {
 		const char *field;
 
 		p->field = xcalloc(p->table->n + 1, sizeof(*p->field));
@@ -359,10 +356,10 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 				p->field[at] = fmt_field_at(i->ev, k);
 		}
 	}
-	return ret;
+	return p;
 }
 
-static int db_put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
+static void db_put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
 {
 	struct fmt_value v;
 
@@ -382,18 +379,16 @@ static int db_put_value(struct db *d, const struct fmt_field *field, const struc
 			sbuf_add_u64(&b, fmt_element(&v, k));
 		}
 		sbuf_add(&b, v.len ? "]" : "[]");
-		sq_str(d->sq, b.s);
-		return b.error;
+		sq_str(d->sq, xsbuf_text(&b));
+		break;
 	}
 	case FMT_ABSENT: sq_null(d->sq); break;
 	}
-	return 0;
 }
 
-static int db_put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
+static void db_put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
 {
 	char reason[EXIT_NAME_MAX];
-	int ret = 0;
 
 	if (p->table->reason)
 		sq_str(d->sq, evinfo_reason(&d->infos, p->info, i, reason, sizeof(reason)) ? reason
@@ -404,21 +399,20 @@ static int db_put_fields(struct db *d, const struct event_plan *p, const struct 
 
 		/* Innermost first, separated by ;. */
 		fmt_stack(i->ev, i->rec, &v);
-		for (uint32_t k = 0; k < v.len && !b.error; k++) {
+		for (uint32_t k = 0; k < v.len; k++) {
 			if (k)
 				sbuf_addc(&b, ';');
 			fmt_stack_name(i->ev, &v, k, &b);
 		}
-		sq_str(d->sq, b.s ?: "");
-		return b.error;
+		sq_str(d->sq, xsbuf_text(&b));
+		return;
 	}
-	for (size_t k = 0; k < p->table->n && !ret; k++) {
+	for (size_t k = 0; k < p->table->n; k++) {
 		if (p->field[k])
-			ret = db_put_value(d, p->field[k], i->rec);
+			db_put_value(d, p->field[k], i->rec);
 		else
 			sq_null(d->sq);
 	}
-	return ret;
 }
 
 /* ---- what was concluded from events: windows, chains, spikes, exits ---- */
@@ -448,7 +442,7 @@ static int64_t chain_type(enum lat_table_id id, uint32_t group)
 }
 
 /* After the walk: the names of the types of chains, which become better until then. */
-static int db_chain_types(struct db *d)
+static void db_chain_types(struct db *d)
 {
 	for (unsigned int id = 0; d->lat && id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);
@@ -463,7 +457,6 @@ static int db_chain_types(struct db *d)
 				  chain_type((enum lat_table_id)id, (uint32_t)i));
 		}
 	}
-	return d->error;
 }
 
 void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
@@ -492,7 +485,7 @@ void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 	}
 }
 
-int db_spikes(struct db *d, const struct blame *b)
+void db_spikes(struct db *d, const struct blame *b)
 {
 	for (size_t i = 0; i < blame_spikes(b); i++) {
 		const struct blame_spike *s = blame_spike(b, i);
@@ -517,7 +510,6 @@ int db_spikes(struct db *d, const struct blame *b)
 			db_add(d, DB_PARTS);
 		}
 	}
-	return d->error;
 }
 
 void db_span(struct db *d, uint64_t from, uint64_t to)
@@ -578,15 +570,13 @@ int db_item(struct db *d, const struct tl_item *i)
 	c->stored += i->kind == TL_EVENT;
 	c->gaps += i->kind != TL_EVENT;
 	if (i->kind == TL_EVENT) {
-		const struct event_plan *p = NULL;
-		int ret = i->ev ? plan_of(d, i, &p) : 0;
-		uint64_t v;
+		const struct event_plan *p = i->ev ? plan_of(d, i) : NULL;
+		uint64_t v = 0;
 		bool known;
 
-		if (ret)
-			return ret;
+		if (d->error)
+			return d->error;
 		d->id++;
-		v = 0;
 		known = !i->unplaced &&
 			out_clock_value(&d->clock, i->host,
 					i->vm == (int64_t)d->clock.vm ? i->vcpu : -1, &v);
@@ -609,10 +599,9 @@ int db_item(struct db *d, const struct tl_item *i)
 			db_add_at(d, d->table[DB_OTHER], d->id);
 			return b.error ?: d->error;
 		}
-		ret = db_put_fields(d, p, i);
-		if (!ret)
-			db_add_at(d, p->table->t, d->id);
-		return ret ?: d->error;
+		db_put_fields(d, p, i);
+		db_add_at(d, p->table->t, d->id);
+		return d->error;
 	}
 	sq_s64(d->sq, (int64_t)i->src->index);
 	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
@@ -676,7 +665,7 @@ static void put_info(struct db *d, const char *name, const char *text, uint64_t 
 	db_add(d, DB_INFO);
 }
 
-int db_walked(struct db *d, const struct windows *w)
+void db_walked(struct db *d, const struct windows *w)
 {
 	const struct hostmap *m = tl_hostmap(d->t);
 
@@ -729,14 +718,13 @@ int db_walked(struct db *d, const struct windows *w)
 		sq_known(d->sq, v->s.has_late, v->s.late);
 		db_add(d, DB_ALIGNMENT);
 	}
-	return d->error ?: db_chain_types(d);
+	db_chain_types(d);
 }
 
-int db_note(struct db *d, const char *text)
+void db_note(struct db *d, const char *text)
 {
 	sq_str(d->sq, text);
 	db_add(d, DB_NOTES);
-	return d->error;
 }
 
 /* ---- beginning and end ---- */
@@ -771,35 +759,32 @@ const char *db_lacks(const struct db *d)
 
 int db_finish(struct db *d)
 {
-	int ret = 0;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret;
 
 	if (db_lacks(d))
-		ret = db_note(d, db_lacks(d));
-	if (!ret && d->ntype == DB_TYPES_MAX)
-		ret = db_note(d, "there are more types of events than tables can be made for: the "
-				 "rest is in other_events");
-	if (!ret) {
-		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		db_note(d, db_lacks(d));
+	if (d->ntype == DB_TYPES_MAX)
+		db_note(d, "there are more types of events than tables can be made for: the "
+			   "rest is in other_events");
+	sbuf_add(&b, "CREATE VIEW events AS");
+	for (size_t i = 0; i < d->ntype; i++) {
+		const char *event = d->type[i]->event;
 
-		sbuf_add(&b, "CREATE VIEW events AS");
-		for (size_t i = 0; i < d->ntype; i++) {
-			const char *event = d->type[i]->event;
-
-			sbuf_add(&b, " SELECT " PLACES ", '");
-			for (; *event; event++) {
-				if (*event == '\'')
-					sbuf_addc(&b, '\'');
-				sbuf_addc(&b, *event);
-			}
-			sbuf_add(&b, "' AS event FROM ");
-			sq_quote(&b, d->type[i]->name);
-			sbuf_add(&b, " UNION ALL");
+		sbuf_add(&b, " SELECT " PLACES ", '");
+		for (; *event; event++) {
+			if (*event == '\'')
+				sbuf_addc(&b, '\'');
+			sbuf_addc(&b, *event);
 		}
-		sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
-		ret = b.error ?: sq_view(d->sq, b.s);
-		ret = ret ?: sq_view(d->sq, timeline_view);
-		ret = ret ?: sq_view(d->sq, chains_view);
+		sbuf_add(&b, "' AS event FROM ");
+		sq_quote(&b, d->type[i]->name);
+		sbuf_add(&b, " UNION ALL");
 	}
+	sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
+	ret = d->error ?: sq_view(d->sq, xsbuf_text(&b));
+	ret = ret ?: sq_view(d->sq, timeline_view);
+	ret = ret ?: sq_view(d->sq, chains_view);
 	return ret ?: sq_finish(d->sq);
 }
 

@@ -390,20 +390,18 @@ static void diff_json(const struct diff_doc *doc, struct sbuf *b)
 	json_line_end(&j);
 }
 
-int diff_print(const struct diff_doc *d, const char *format, FILE *f)
+void diff_print(const struct diff_doc *d, const char *format, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct table csv = diff_table_of(d, ROW_CSV);
 
 	if (!strcmp(format, "csv"))
-		table_csv(&csv, true, &b);
+		table_csv(&csv, true, b);
 	else if (!strcmp(format, "json"))
-		diff_json(d, &b);
+		diff_json(d, b);
 	else if (!strcmp(format, "junit"))
-		junit_print(d->d, &b);
+		junit_print(d->d, b);
 	else
-		diff_text(d, &b);
-	return sbuf_write(&b, f);
+		diff_text(d, b);
 }
 
 /* ---- tables, one beside the other ---- */

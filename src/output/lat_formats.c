@@ -225,12 +225,11 @@ static void bounds_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
-static int lat_json(const struct lat_view *v, FILE *f)
+static void lat_json(const struct lat_view *v, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct json j;
 
-	json_line_begin(&j, &b);
+	json_line_begin(&j, b);
 	json_put_str(&j, "unit", lat_unit(v));
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
@@ -250,15 +249,13 @@ static int lat_json(const struct lat_view *v, FILE *f)
 		json_str(&j, lat_note(v->lat, i));
 	json_array_end(&j);
 	json_line_end(&j);
-	return sbuf_write(&b, f);
 }
 
 /* ---- CSV ---- */
 
-static int lat_csv(const struct lat_view *v, FILE *f)
+static void lat_csv(const struct lat_view *v, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct row o = { .form = ROW_CSV, .b = &b, .cycles = lat_in_cycles(v->lat), .head = true };
+	struct row o = { .form = ROW_CSV, .b = b, .cycles = lat_in_cycles(v->lat), .head = true };
 
 	stage_columns(&o, v, NULL, NULL, 0);
 	o.head = false;
@@ -275,15 +272,14 @@ static int lat_csv(const struct lat_view *v, FILE *f)
 		/* What was only counted: a line each, named by its stage. */
 		for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
 			if (lat_lacks(v->lat, t->desc->name, t->desc->stage[s]))
-				sbuf_addf(&b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n",
+				sbuf_addf(b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n",
 					  t->desc->name, t->desc->stage[s]);
 		for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
-			sbuf_addf(&b, "%s,\"\",", t->desc->name);
-			sbuf_add_csv_quoted(&b, lat_word_text(t->desc->count[c]));
-			sbuf_addf(&b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
+			sbuf_addf(b, "%s,\"\",", t->desc->name);
+			sbuf_add_csv_quoted(b, lat_word_text(t->desc->count[c]));
+			sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
 		}
 	}
-	return sbuf_write(&b, f);
 }
 
 /*
@@ -397,26 +393,24 @@ static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
 	}
 }
 
-static int metrics_print(const struct lat_view *v, FILE *f)
+static void metrics_print(const struct lat_view *v, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	size_t all = tl_hostmap(v->t)->nvm, nvm = MIN(all, (size_t)METRICS_VMS);
 
 	if (!lat_in_cycles(v->lat)) {
-		metric_head(&b, "kvmft_latency_seconds", "histogram",
+		metric_head(b, "kvmft_latency_seconds", "histogram",
 			    "How long it took, from its cause to its effect.");
 		for (unsigned int id = 0; id < LAT_TABLES; id++)
 			/* Those after LAT_T_MEM have its cases once more. */
 			if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
 			    id <= LAT_T_MEM)
-				table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, &b);
-		states(v, nvm, &b);
+				table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
+		states(v, nvm, b);
 	}
-	alignment(v, nvm, &b);
-	metric_head(&b, "kvmft_latency_vms_left_out", "gauge", "VMs left out, as there are too "
+	alignment(v, nvm, b);
+	metric_head(b, "kvmft_latency_vms_left_out", "gauge", "VMs left out, as there are too "
 		"many for labels.");
-	sbuf_addf(&b, "kvmft_latency_vms_left_out %zu\n# EOF\n", all - nvm);
-	return sbuf_write(&b, f);
+	sbuf_addf(b, "kvmft_latency_vms_left_out %zu\n# EOF\n", all - nvm);
 }
 
 /* The first is the default. */

@@ -654,9 +654,8 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	worst(b, v, t, v->story[id]);
 }
 
-int lat_text_print(const struct lat_view *v, FILE *f)
+void lat_text_print(const struct lat_view *v, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool crosses = false;
 	size_t tables = 0, from;
 
@@ -668,28 +667,27 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 
 		if (!is_told(v, (enum lat_table_id)id))
 			continue;
-		sbuf_addf(&b, "%s%s: %s\n", b.len ? "\n" : "", t->desc->name, t->desc->title);
+		sbuf_addf(b, "%s%s: %s\n", b->len ? "\n" : "", t->desc->name, t->desc->title);
 		crosses |= t->desc->crosses;
-		from = b.len;
+		from = b->len;
 		if (!is_view((enum lat_table_id)id))
-			lat_headline(&b, v, t);
-		text_wrap(&b, from, "    ", v->width);
+			lat_headline(b, v, t);
+		text_wrap(b, from, "    ", v->width);
 		if (v->all)
-			whole(&b, v, (enum lat_table_id)id);
+			whole(b, v, (enum lat_table_id)id);
 		else
-			lat_short(&b, v, (enum lat_table_id)id,
+			lat_short(b, v, (enum lat_table_id)id,
 				  tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2
 									       : SHORT_ROWS,
 				  v->worst);
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {
-		sbuf_addc(&b, '\n');
+		sbuf_addc(b, '\n');
 		table_text(&(struct table){ .cells = lat_vcpu_cells, .ctx = v,
 					    .n = lat_vcpus(v->lat) },
-			   &b);
+			   b);
 	}
-	from = b.len;
-	notes_text(&b, v, crosses);
-	text_wrap(&b, from, "  ", v->width);
-	return sbuf_write(&b, f);
+	from = b->len;
+	notes_text(b, v, crosses);
+	text_wrap(b, from, "  ", v->width);
 }
