@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kvmft/exits_out.h"
+#include "kvmft/results.h"
 
 struct fixture {
 	struct exits e;
