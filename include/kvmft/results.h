@@ -9,11 +9,14 @@
 #include "kvmft/latency.h"
 #include "kvmft/output.h"
 #include "kvmft/pairing.h"
-#include "kvmft/processes.h"
 #include "kvmft/report.h"
 #include "kvmft/tracedat.h"
 #include "kvmft/windows.h"
 #include "kvmft/guest_time.h"
+#include "kvmft/exit_names.h"
+#include "kvmft/exits.h"
+#include "kvmft/timeline.h"
+#include "kvmft/qemu_trace.h"
 
 /* ---- a report: text, JSON, CSV, metrics ---- */
 
@@ -333,3 +336,165 @@ int window_report(const struct capture *cap, const char *from, const char *to,
 
 #define WINDOW_HELP_FROM "leave out what was before T: a time as the lines show it, or of the day"
 #define WINDOW_HELP_TO	 "leave out what was after T"
+
+/* ---- tables of exits, live: text, JSON, CSV, OpenMetrics ---- */
+
+enum exits_columns {
+	EXITS_COL_REASON,  /* KVM_EXIT_REASON COUNT */
+	EXITS_COL_TID,	   /* TID in front */
+	EXITS_COL_PID_TID, /* PID TID in front */
+};
+
+/* What a table is made of; all borrowed. */
+struct exits_page {
+	const struct exits_view *view;
+	const struct exit_names *names;
+	enum exit_isa isa;
+	enum exits_columns columns;
+	const char *tid_header;	 /* "TID" or "TIDS" */
+	uint64_t realtime_ns;	 /* of the table's end, since 1970 */
+	uint64_t elapsed_ns;	 /* that it covers */
+	uint64_t lost;		 /* exits that could not be counted, since counting began */
+	bool lost_unknown;	 /* there may be more */
+	const char *engine;	 /* "kernel" or "user" */
+	const char *target;	 /* "all VMs", "PID 1273795 VCPU 0" */
+	bool first;		 /* the first table of a stream of tables */
+	size_t max_rows;	 /* text: no more than these; 0 = all */
+	unsigned int width;	 /* of the terminal; 0 = none */
+};
+
+/* Called from time to time with the text so far, which it may empty. 0 or -errno. */
+typedef int (*exits_flush)(void *ctx, struct sbuf *b);
+
+enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS, EXITS_PROMETHEUS };
+extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
+
+/*
+ * Appends the table to b. OpenMetrics needs a view since counting began (whole), because its
+ * counters never go back. 0, -ENOMEM or what flush returned.
+ */
+int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
+		exits_flush flush, void *ctx) __must_check;
+
+/*
+ * ---- the files of a reader's -o ----
+ *
+ * They are opened before the first byte of a capture is read, and get their names from a process
+ * that never reads one, so a reader need not be allowed to create, remove or rename anything. An
+ * existing file of that name stays until the new one is complete, or for good if the reader fails
+ * or is killed.
+ */
+
+struct outfile;
+
+/* The path of -o, NULL for standard output: so is "-", which is hard to remove as a file. */
+static inline const char *outfile_arg(const char *path)
+{
+	return path && strcmp(path, "-") ? path : NULL;
+}
+
+/*
+ * Opens n files: path and others beside it; force: existing files may be replaced. Without a path
+ * there is nothing to do. 0 or -errno with err set; *out is to be closed in any case.
+ */
+int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
+		 struct kvmft_err *err) __must_check;
+const char *outfile_path(const struct outfile *o);
+/* File i, for writing and reading; borrowed. */
+int outfile_fd(const struct outfile *o, size_t i);
+/*
+ * Whether a file may have this name: that of -o (name NULL), or the one for a guest of that name
+ * beside it: "pair.dat" and "web 1" make "pair-web_1.dat". Refused: an existing file, without
+ * --force, and anything that the time line was made of. extra: one more file that was read, NULL =
+ * none. Without a file (o is NULL) all is well.
+ */
+int outfile_check(const struct outfile *o, const char *name, const struct timeline *t,
+		  const char *extra, struct kvmft_err *err) __must_check;
+/* File i is complete: it gets that name. 0 or -errno with err set; NULL is fine. */
+int outfile_commit(struct outfile *o, size_t i, const char *name,
+		   struct kvmft_err *err) __must_check;
+/* Text, the caller's: the path of the file of that name. NULL when out of memory. */
+char *outfile_name(const struct outfile *o, const char *name);
+/* Removes what was not completed; NULL is fine. */
+void outfile_close(struct outfile *o);
+
+/* ---- traces of QEMU, on a timeline or alone: option --qemu ---- */
+
+struct qemu_traces {
+	struct qevents *events; /* NULL: none at hand */
+	bool found;		/* ... they were not named by the user */
+	bool looked;		/* none need be looked for */
+	char *refused;		/* why a file that was found is not used; NULL: none */
+	note_fn *note;		/* the caller's */
+};
+
+/* How a trace is printed without a capture of its host. */
+struct qemu_alone {
+	struct qtrace *t; /* at its beginning */
+	FILE *f;
+	bool json; /* an object per line, else text */
+	/* times as in the file, by this clock; QTRACE_NO_CLOCK: since the first one */
+	enum qtrace_clock clock;
+	uint64_t most; /* events, then it ends */
+};
+
+/*
+ * Adds the traces FILE[:FORMAT[:VM]] to the time line. events: the trace-events-all to use, NULL =
+ * look for one; only once, if several time lines get them. To be freed with qemu_traces_free()
+ * after the time line, also after a failure.
+ */
+int qemu_traces_add(struct qemu_traces *q, struct pairing *p, const struct str_list *traces,
+		    const char *events, struct kvmft_err *err) __must_check;
+/*
+ * Prints trace FILE[:FORMAT], without a host, as `how` says, except for its t. *complete: false if
+ * something of it is missing. To be freed in the same way.
+ */
+int qemu_traces_alone(struct qemu_traces *q, const char *trace, const char *events,
+		      const struct qemu_alone *how, bool quiet, bool *complete,
+		      struct kvmft_err *err) __must_check;
+void qemu_traces_free(struct qemu_traces *q);
+/*
+ * After the walk: notes about each trace; quiet: only what is wrong. False: some
+ * trace has no place at all.
+ */
+bool qemu_traces_summary(const struct qemu_traces *q, const struct timeline *t, bool quiet);
+
+/*
+ * ---- everything that captures contain, as tables of an SQLite database: kvmft-sql(7) ----
+ *
+ * Rows are written as they come, and only names of types are kept. All text from guests and files
+ * is made printable, and names of events and fields are quoted.
+ */
+
+struct db;
+
+/*
+ * fd: an empty file to write, borrowed like everything else. Stamps are in the given clock. 0 or
+ * -ENOMEM; db_free() in any case.
+ */
+int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
+	   struct db **out) __must_check;
+/*
+ * Events, losses and damage, in the order of the walk. 0 or -errno; what fails elsewhere is told by
+ * the next db_item(), or db_finish().
+ */
+int db_item(struct db *d, const struct tl_item *i) __must_check;
+/* A callback for win_each(). */
+void db_window(void *db, const struct win_vcpu *v, uint64_t exit);
+/* A callback for lat_opts.each; of this analysis. */
+void db_latency(struct db *d, const struct lat *l);
+void db_case(void *db, enum lat_table_id id, const struct lat_case *c);
+/* After the walk: who there is, what was lost, and how well clocks align; w may be NULL. */
+void db_walked(struct db *d, const struct windows *w);
+/* After blame_explained(). */
+void db_spikes(struct db *d, const struct blame *b);
+/* A callback for report_opts.each: samples of class vmexit that begin at host TSC from..to. */
+void db_span(struct db *d, uint64_t from, uint64_t to);
+int db_sample(void *db, const struct report *r, const struct report_sample *s) __must_check;
+/* A remark on what is missing. */
+void db_note(struct db *d, const char *text);
+/* What it has no room for, as its notes say, too; NULL: nothing. Known after the last event. */
+const char *db_lacks(const struct db *d);
+int db_finish(struct db *d) __must_check;
+uint64_t db_rows(const struct db *d); /* of all tables */
+void db_free(struct db *d); /* NULL is fine */

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "kvmft/record.h"
-#include "kvmft/remote.h"
 #include "kvmft/stream.h"
 
 #define SIDES_DEFAULT "kvmft.data" /* the session's name if none is given */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* exits.c: `kvmft exits`, how often the guests of this machine exit, and why. */
 #include "kvmft/live.h"
-#include "kvmft/exits_out.h"
-#include "kvmft/outfile.h"
+#include "kvmft/results.h"
 #include "cmds.h"
 
 #include <inttypes.h>

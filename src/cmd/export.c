@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
 #include "captures.h"
-#include "kvmft/database.h"
 #include "kvmft/results.h"
 #include "options.h"
 #include "cmds.h"

@@ -8,7 +8,6 @@
 #include "options.h"
 #include "kvmft/results.h"
 #include "kvmft/windows.h"
-#include "kvmft/qemu_traces.h"
 #include "kvmft/pairing.h"
 #include "kvmft/guest_syms.h"
 #include "sink.h"

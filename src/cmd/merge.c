@@ -7,7 +7,6 @@
 #include "kvmft/guest_syms.h"
 #include "kvmft/follow.h"
 #include "kvmft/windows.h"
-#include "kvmft/qemu_traces.h"
 #include "sink.h"
 #include "kvmft/pick.h"
 #include "many_print.h"

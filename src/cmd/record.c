@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* record.c: `kvmft record`, host or guest into a capture directory. */
 #include "kvmft/kernel.h"
-#include "kvmft/remote.h"
+#include "kvmft/record.h"
 #include "kvmft/sides.h"
 #include "cmds.h"
 #include "options.h"

@@ -5,7 +5,6 @@
 #include "kvmft/cli.h"
 #include "kvmft/results.h"
 #include "kvmft/output.h"
-#include "kvmft/outfile.h"
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"
 #include "kvmft/windows.h"

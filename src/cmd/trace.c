@@ -3,7 +3,7 @@
 #include "kvmft/live.h"
 #include "kvmft/kernel.h"
 #include "kvmft/output.h"
-#include "kvmft/remote.h"
+#include "kvmft/record.h"
 #include "kvmft/sides.h"
 #include "cmds.h"
 #include "options.h"

@@ -7,7 +7,7 @@
  * than the kernel's, and which stacks of a kernel are whose. A halt alone is no idle task: a guest
  * also halts to wait for a lock.
  */
-#include "kvmft/processes.h"
+#include "kvmft/report.h"
 #include "kvmft/events.h"
 #include "kvmft/vcpu_turn.h"
 

@@ -14,7 +14,7 @@
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
-#include "kvmft/exits_out.h"
+#include "kvmft/results.h"
 #include "kvmft/vm.h"
 #include "kvmft/live.h"
 

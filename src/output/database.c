@@ -3,7 +3,7 @@
  * database.c: captures as an SQLite database: events, conclusions from them, and who and what the
  * captures are about.
  */
-#include "kvmft/database.h"
+#include "kvmft/results.h"
 #include "evinfo.h"
 #include "kvmft/guest_time.h"
 #include "kvmft/sqlite.h"

@@ -3,7 +3,7 @@
  * exits_out.c: tables of exits. Rows are made and passed on one by one: a table of thousands of
  * vCPUs is never in memory as text.
  */
-#include "kvmft/exits_out.h"
+#include "kvmft/results.h"
 
 #include <inttypes.h>
 

@@ -6,7 +6,7 @@
  * the checks that the reader has made in order to report to the user: the reader may have been
  * taken over.
  */
-#include "kvmft/outfile.h"
+#include "kvmft/results.h"
 
 #include <ctype.h>
 #include <fcntl.h>

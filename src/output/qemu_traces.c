@@ -3,7 +3,7 @@
  * qemu_traces.c: traces of QEMU on a timeline, or alone: which, in which format, of which VM, and
  * how well they were placed.
  */
-#include "kvmft/qemu_traces.h"
+#include "kvmft/results.h"
 
 #include <inttypes.h>
 

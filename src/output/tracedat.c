@@ -7,7 +7,6 @@
  * TSCs or kvmclock, and apply TIME_SHIFT only to the top-level buffer.
  */
 #include "kvmft/results.h"
-#include "kvmft/outfile.h"
 
 /*
  * How a reader of trace.dat files has to move a guest's TSC onto its host's.

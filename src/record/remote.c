@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* remote.c: the messages of a recorder that is started by another machine. */
-#include "kvmft/remote.h"
+#include "kvmft/record.h"
 
 #include <fcntl.h>
 #include <poll.h>

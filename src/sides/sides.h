@@ -12,7 +12,7 @@
 
 #include "kvmft/capture.h"
 #include "kvmft/json_read.h"
-#include "kvmft/remote.h"
+#include "kvmft/record.h"
 #include "kvmft/sides.h"
 #include "kvmft/stream.h"
 #include "kvmft/util.h"

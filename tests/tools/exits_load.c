@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kvmft/exits_out.h"
+#include "kvmft/results.h"
 #include "kvmft/kernel.h"
 
 static int take(void *ctx, const struct khist_entry *e)

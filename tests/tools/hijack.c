@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvmft/outfile.h"
+#include "kvmft/results.h"
 #include "record/record.h"
 #include "sides/sides.h"
 #include "lib/attacks.h"
