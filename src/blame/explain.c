@@ -128,13 +128,6 @@ uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint6
 
 /* ---- windows ---- */
 
-static uint64_t first_key(const struct blame *b, int64_t vm, uint32_t injected, uint64_t rip)
-{
-	const uint64_t all[] = { (uint64_t)vm << 32 | injected, rip };
-
-	return hash_bytes(&b->halt_key, all, sizeof(all)) | 1ull << 63;
-}
-
 /* Whether that address is where the kernel goes with an interrupt, or an exception. */
 static bool is_first(const struct ksyms *k, uint64_t rip)
 {
@@ -152,6 +145,7 @@ static bool is_first(const struct ksyms *k, uint64_t rip)
 void blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
 		      enum exit_kind kind, uint64_t rip)
 {
+	const uint64_t first[] = { (uint64_t)i->vm << 32 | l->injected, rip };
 	uint64_t what = BLAME_MOVED, *n;
 
 	if (!l->entry || l->gen != b->gen || b->empty.n >= FAULTS_MAX)
@@ -159,7 +153,7 @@ void blame_window_ends(struct blame *b, const struct blame_left *l, const struct
 	if (l->cpu == i->cpu) {
 		if (!l->injected || kind != EXIT_KIND_INTR || b->first.n >= FAULTS_MAX)
 			return;
-		what = first_key(b, i->vm, l->injected, rip);
+		what = hash_bytes(&b->halt_key, first, sizeof(first)) | 1ull << 63;
 		n = xu64map_at(&b->first, what);
 		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
 	}

@@ -111,26 +111,18 @@ static double runs_of(const struct boot_row *r)
 	return (double)n / (double)run;
 }
 
-static double den_of(const struct boot_side *s)
-{
-	double den = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		den += s->den[i];
-	return den;
-}
-
 /*
  * From the sums of squared deviations of either side. If bursts are few, one side may have seen
  * none: then it is taken to be as noisy as both together.
  */
 static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
 {
-	double runs = runs_of(r), each[2], den[2], sum, least, both = 0, v, x;
+	double runs = runs_of(r), each[2], den[2] = { 0 }, sum, least, both = 0, v, x;
 
 	for (int s = 0; s < 2; s++) {
 		each[s] = square[s] / rounds * runs / (runs > 1 ? runs - 1 : 1);
-		den[s] = den_of(&r->side[s]);
+		for (size_t i = 0; i < r->side[s].n; i++)
+			den[s] += r->side[s].den[i];
 		both += each[s] * den[s] * (double)r->side[s].n;
 	}
 	both /= (double)(r->side[0].n + r->side[1].n);

@@ -351,14 +351,6 @@ static uint64_t cell_value(const struct exits *e, size_t i, unsigned int value, 
 	return exits_now(e, i)[value] - (whole ? 0 : cell_shown(e, i)[value]);
 }
 
-/* In a sum by VM, its number plus 1 takes the place of a thread's. */
-static uint32_t sum_tid(const struct exits_view *v, const struct exits_cell *c)
-{
-	uint32_t vm = v->e->thread[c->thread].vm;
-
-	return v->by_vm && vm < EXITS_VMS ? vm + 1 : 0;
-}
-
 static void view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 {
 	const struct exits *e = v->e;
@@ -367,12 +359,14 @@ static void view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 	v->sum->timed = e->timed;
 	v->sum->spreads = e->spreads;
 	for (size_t i = 0; i < e->n; i++) {
+		const struct exits_thread *t = &e->thread[e->cell[i].thread];
 		size_t at;
 
-		if (filter && !filter(ctx, e, &e->thread[e->cell[i].thread]))
+		if (filter && !filter(ctx, e, t))
 			continue;
-		/* Adds one cell to the sums, as if it had been of a thread of number tid. */
-		at = cell_of(v->sum, sum_tid(v, &e->cell[i]), e->cell[i].reason);
+		/* In a sum by VM, its number plus 1 takes the place of a thread's. */
+		at = cell_of(v->sum, v->by_vm && t->vm < EXITS_VMS ? t->vm + 1 : 0,
+			     e->cell[i].reason);
 		for (unsigned int k = 0; k < exits_width(e); k++)
 			exits_now(v->sum, at)[k] += cell_value(e, i, k, v->whole);
 		if (e->timed)

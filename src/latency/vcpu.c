@@ -68,11 +68,6 @@ static struct lat_worker *worker_of(const struct lat *l, uint64_t tid)
 	return u64map_get(&l->workers->at, (uint32_t)tid, &at) ? worker_at(l, at) : NULL;
 }
 
-static bool lat_worker_is(const struct lat *l, int32_t tid)
-{
-	return u64map_get(&l->workers->at, (uint32_t)tid, NULL);
-}
-
 void lat_worker_wake(struct lat *l, const struct lat_in *in)
 {
 	struct lat_worker *w = worker_of(l, in->f[0]);
@@ -566,8 +561,10 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 				       .since = in->t,
 				       .known = true,
 				       .gen = l->cpu_gen,
-				       .perhaps = l->some_switches && !lat_worker_is(l, tid) &&
-						  !(tid > 0 && hostmap_thread(l->map, tid)) };
+				       .perhaps =
+					       l->some_switches &&
+					       !u64map_get(&l->workers->at, (uint32_t)tid, NULL) &&
+					       !(tid > 0 && hostmap_thread(l->map, tid)) };
 	}
 	if (!prev)
 		return;

@@ -232,14 +232,6 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 
 /* ---- events ---- */
 
-static uint64_t html_exit_reason(struct html *h, const struct tl_item *i)
-{
-	const struct evinfo *e = evinfo_get(&h->infos, i);
-	char name[EXIT_NAME_MAX];
-
-	return evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? html_text(h, name) : 0;
-}
-
 static uint64_t string_value(struct html *h, const struct fmt_value *v)
 {
 	char s[STRING_MAX + 1];
@@ -300,10 +292,14 @@ static void event_strings(struct html *h, const struct hostmap *map, const struc
 			  uint64_t *strings)
 {
 	size_t common = fmt_common_fields(i->ev), n = MIN(evinfo_fields(i->ev), (size_t)255);
+	char name[EXIT_NAME_MAX];
 	struct fmt_value v;
 
 	if (is_exit(i))
-		*strings++ = html_exit_reason(h, i);
+		*strings++ =
+			evinfo_reason(&h->infos, evinfo_get(&h->infos, i), i, name, sizeof(name))
+				? html_text(h, name)
+				: 0;
 	if (has_code(h, i))
 		*strings++ = code(h, i, map);
 	for (size_t k = 0; k < n; k++) {

@@ -156,17 +156,6 @@ static unsigned int longest(const struct lat_case *c, uint32_t of)
 	return most;
 }
 
-/* What none of its stages has. */
-static uint64_t not_known(const struct lat_table *t, const struct lat_case *c)
-{
-	uint64_t rest = c->time;
-
-	for (unsigned int s = 1; s < LAT_STAGES; s++)
-		if ((c->known & t->desc->parts) >> s & 1)
-			rest -= MIN(rest, c->stage_time[s]);
-	return rest;
-}
-
 /*
  * The two stages that took most of its time; what is not known, and the longest wait, if that was a
  * tenth of it.
@@ -175,9 +164,12 @@ static void put_stages(struct sbuf *b, const struct lat_view *v, const struct la
 		       const struct lat_case *c)
 {
 	unsigned int told = 0, wait = longest(c, t->desc->waits);
-	uint64_t rest = t->desc->parts ? not_known(t, c) : 0;
+	uint64_t rest = t->desc->parts ? c->time : 0; /* what none of its stages has */
 	char text[32];
 
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if ((c->known & t->desc->parts) >> s & 1)
+			rest -= MIN(rest, c->stage_time[s]);
 	for (unsigned int k = 0; k < 2; k++) {
 		unsigned int most = longest(c, t->desc->parts & ~told);
 

@@ -11,18 +11,6 @@ struct process_doc {
 	size_t n, vm;			/* vm: of text's table */
 };
 
-static bool process_shown(const struct process_view *v, const struct process_row *r)
-{
-	return (r->kind == PROCESS_TASK) == v->tasks && (r->cpu || r->exits || r->most);
-}
-
-static uint64_t process_most(const struct process_view *v, const struct process_row *r)
-{
-	const struct process_vm *vm = &v->p->vm[r->vm];
-
-	return r->kind == PROCESS_TASK ? r->most : r->most + vm->unknown;
-}
-
 static void process_label(const struct process_row *r, char *buf, size_t size)
 {
 	switch (r->kind) {
@@ -32,16 +20,6 @@ static void process_label(const struct process_row *r, char *buf, size_t size)
 	case PROCESS_NESTED: snprintf(buf, size, "(its guests)"); break;
 	case PROCESS_TASK: snprintf(buf, size, "%" PRIu64, r->id);
 	}
-}
-
-static const struct process_reason *top_reason(const struct process_row *r)
-{
-	const struct process_reason *top = NULL;
-
-	for (size_t i = 0; i < r->nreasons; i++)
-		if (!top || r->reason[i].n > top->n)
-			top = &r->reason[i];
-	return top;
 }
 
 static const char *process_reason_text(const struct process_view *v, const struct process_reason *r,
@@ -88,10 +66,13 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	const struct process_doc *d = ctx;
 	const struct process_view *v = d->v;
 	const struct process_row *r = o->head ? &none : d->row[i];
-	const struct process_reason *top = top_reason(r);
+	const struct process_reason *top = NULL;
 	char label[32], name[EXIT_NAME_MAX], cr3[24];
 	bool space = r->kind == PROCESS_SPACE;
 
+	for (size_t k = 0; k < r->nreasons; k++)
+		if (!top || r->reason[k].n > top->n)
+			top = &r->reason[k];
 	process_label(r, label, sizeof(label));
 	snprintf(cr3, sizeof(cr3), "%#" PRIx64, r->id);
 	row_str(o, "vm", o->head ? NULL : v->m->vm[r->vm].label);
@@ -105,7 +86,7 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	time_cell(o, v, 0, "cpu", v->khz ? "CPU ms" : "CPU cycles", true, r->cpu);
 	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "at least", true, r->least);
 	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "at most", true,
-		  o->head ? 0 : process_most(v, r));
+		  o->head || v->tasks ? r->most : r->most + v->p->vm[r->vm].unknown);
 	cell_u64(o, IN_ALL, "exits", "Exits", true, r->exits);
 	cell_str(o, IN_ALL | COL_LEFT, "top_exit", "Most are", process_reason_text(v, top, name));
 	row_u64(o, "top_exits", top, top ? top->n : 0);
@@ -224,7 +205,8 @@ void processes_print(const struct process_view *v, const char *format, struct sb
 	struct table t = { .cells = process_cells, .ctx = &d, .cycles = !v->khz };
 
 	for (size_t i = 0; i < v->p->n; i++)
-		if (process_shown(v, &v->p->row[i]))
+		if ((v->p->row[i].kind == PROCESS_TASK) == v->tasks &&
+		    (v->p->row[i].cpu || v->p->row[i].exits || v->p->row[i].most))
 			row[d.n++] = &v->p->row[i];
 	t.n = v->top ? MIN(v->top, d.n) : d.n;
 	if (!strcmp(format, "text"))

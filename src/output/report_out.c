@@ -627,8 +627,6 @@ int report_print(const struct report_doc *d, enum report_format format)
 struct doc {
 	const struct by_stack *b;
 	const struct capture *cap;
-	size_t rows;
-	struct sbuf *out;
 };
 
 /* Percent times 100, rounded. */
@@ -637,30 +635,14 @@ static uint64_t stack_share(const struct doc *d, uint64_t n)
 	return (uint64_t)(((unsigned __int128)n * 10000 + d->b->stacks / 2) / d->b->stacks);
 }
 
-/* Calls one() with each function of a stack. */
-static void each_function(const char *stack, void (*one)(void *arg, const char *p, size_t n),
-			  void *arg)
+/* The next function of a stack, of *n bytes; NULL after the last one. */
+static const char *next_function(const char **stack, size_t *n)
 {
-	for (const char *p = stack, *end; p; p = end ? end + strlen(BY_STACK_BETWEEN) : NULL) {
-		end = strstr(p, BY_STACK_BETWEEN);
-		one(arg, p, end ? (size_t)(end - p) : strlen(p));
-	}
-}
+	const char *p = *stack, *end = p ? strstr(p, BY_STACK_BETWEEN) : NULL;
 
-/* ---- text ---- */
-
-static void text_function(void *arg, const char *p, size_t n)
-{
-	sbuf_add(arg, "    ");
-	sbuf_add_mem(arg, p, n);
-	sbuf_addc(arg, '\n');
-}
-
-/* ---- for programs ---- */
-
-static void json_function(void *arg, const char *p, size_t n)
-{
-	json_str_mem(arg, p, n);
+	*n = end ? (size_t)(end - p) : p ? strlen(p) : 0;
+	*stack = end ? end + strlen(BY_STACK_BETWEEN) : NULL;
+	return p;
 }
 
 static void stack_cells(struct row *o, const void *ctx, size_t i)
@@ -669,6 +651,7 @@ static void stack_cells(struct row *o, const void *ctx, size_t i)
 	const struct by_stack_row none = { 0 };
 	const struct by_stack_row r = o->head ? none : by_stack_row(d->b->rows.row[i].text);
 	uint64_t n = o->head ? 0 : d->b->rows.row[i].n;
+	size_t len;
 
 	row_str(o, "event", r.event);
 	row_str(o, "reason", r.reason && *r.reason ? r.reason : NULL);
@@ -676,7 +659,8 @@ static void stack_cells(struct row *o, const void *ctx, size_t i)
 	row_fixed(o, "samples_pct", stack_share(d, n), 2);
 	if (o->form == ROW_JSON) {
 		json_put_array(o->j, "stack");
-		each_function(r.stack, json_function, o->j);
+		for (const char *at = r.stack, *p; (p = next_function(&at, &len));)
+			json_str_mem(o->j, p, len);
 		json_array_end(o->j);
 	} else {
 		row_quoted(o, "stack", r.stack);
@@ -702,39 +686,44 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 		   FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	const struct doc d = { .b = b, .cap = cap, .out = &out,
-			       .rows = top ? MIN(top, b->rows.n) : b->rows.n };
-	const struct table t = {
-		.cells = stack_cells, .ctx = &d, .n = d.rows, .flush = report_write_out, .arg = f
-	};
+	const struct doc d = { b, cap };
+	const struct table t = { .cells = stack_cells,
+				 .ctx = &d,
+				 .n = top ? MIN(top, b->rows.n) : b->rows.n,
+				 .flush = report_write_out,
+				 .arg = f };
 
 	if (strcmp(format, "text")) {
 		table_doc(&t, !strcmp(format, "csv"), "rows", stack_json_head, &out);
 		return sbuf_write(&out, f);
 	}
-	sbuf_addf(d.out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
-		  (unsigned long long)d.b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
-	for (size_t i = 0; i < d.rows && !out.error; i++) {
+	sbuf_addf(&out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
+		  (unsigned long long)b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
+	for (size_t i = 0; i < t.n && !out.error; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
 		uint64_t pct = stack_share(&d, b->rows.row[i].n);
-		size_t at = d.out->len;
+		size_t from = out.len, len;
 
-		sbuf_addf(d.out, "%s%s%s", r.event, *r.reason ? " " : "", r.reason);
-		sbuf_addf(d.out, "%*s %10llu %5llu.%02llu%%\n",
-			  (int)(NAME_WIDTH - MIN(d.out->len - at, (size_t)NAME_WIDTH)), "",
+		sbuf_addf(&out, "%s%s%s", r.event, *r.reason ? " " : "", r.reason);
+		sbuf_addf(&out, "%*s %10llu %5llu.%02llu%%\n",
+			  (int)(NAME_WIDTH - MIN(out.len - from, (size_t)NAME_WIDTH)), "",
 			  (unsigned long long)b->rows.row[i].n, (unsigned long long)(pct / 100),
 			  (unsigned long long)(pct % 100));
-		each_function(r.stack, text_function, d.out);
-		sbuf_addc(d.out, '\n');
+		for (const char *at = r.stack, *p; (p = next_function(&at, &len));) {
+			sbuf_add(&out, "    ");
+			sbuf_add_mem(&out, p, len);
+			sbuf_addc(&out, '\n');
+		}
+		sbuf_addc(&out, '\n');
 		out.error = sbuf_write(&out, f);
 	}
-	if (d.rows < d.b->rows.n)
-		sbuf_addf(d.out, "%zu more stacks are not shown\n", d.b->rows.n - d.rows);
-	if (d.b->rows.others)
-		sbuf_addf(d.out, "%llu stacks are in no row: more differ than are kept in memory\n",
-			  (unsigned long long)d.b->rows.others);
-	if (d.b->apart)
-		sbuf_addf(d.out, "%llu stacks whose event is missing: left out\n",
-			  (unsigned long long)d.b->apart);
+	if (t.n < b->rows.n)
+		sbuf_addf(&out, "%zu more stacks are not shown\n", b->rows.n - t.n);
+	if (b->rows.others)
+		sbuf_addf(&out, "%llu stacks are in no row: more differ than are kept in memory\n",
+			  (unsigned long long)b->rows.others);
+	if (b->apart)
+		sbuf_addf(&out, "%llu stacks whose event is missing: left out\n",
+			  (unsigned long long)b->apart);
 	return sbuf_write(&out, f);
 }
