@@ -77,7 +77,6 @@ int cli_describe(const struct cmd *only, const char *version, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct json j;
-	int ret;
 
 	json_line_begin(&j, &b);
 	json_put_str(&j, "program", "kvmft");
@@ -97,8 +96,6 @@ int cli_describe(const struct cmd *only, const char *version, FILE *f)
 	if (only && strchr(only->name, ' ')) /* of a group */
 		describe_cmd(only, &j);
 	json_array_end(&j);
-	ret = json_line_end(&j);
-	if (!ret)
-		fwrite(b.s, 1, b.len, f);
-	return ret;
+	json_line_end(&j);
+	return sbuf_write(&b, f);
 }
