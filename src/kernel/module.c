@@ -28,7 +28,7 @@
 #ifdef HAVE_LIBKMOD
 
 #define LIBRARY "libkmod.so.2"
-DLOPEN_NOTE(kmod, "finding and loading kernel modules", LIBRARY);
+DLOPEN_NOTE(kmod, "finding kernel modules", LIBRARY);
 
 /* The functions that are used, with the types that the header gives them. */
 #define FUNCTIONS(f) \

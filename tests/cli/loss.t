@@ -69,7 +69,7 @@ done
 run "$kvmft" merge "$tmp/out.dat"
 status_is 3 "exported with holes, read again"
 err_has 'host: 15 events, 7 lost$' "... the number stays"
-for opts in "" "--subbuf 64K" "--from 0.000002"; do
+for opts in "" "--from 0.000002"; do
 	rm -f "$tmp/again.dat"
 	# shellcheck disable=SC2086
 	ok "export $opts" "$kvmft" export -q $opts --tsc-khz 1000000 -o "$tmp/again.dat" -i "$tmp/whole.dat"
