@@ -147,7 +147,7 @@ static void unquote(struct tracetext *t, char *to)
 		if (*s == '=' && (s[1] == '\n' || s[1] == '\r'))
 			s += strcspn(s, "\n");
 		else
-			*to++ = low < 0 ? *s : (char)(high << 4 | low);
+			*to++ = (char)(low < 0 ? *s : high << 4 | low);
 		s += low < 0 ? 0 : 2;
 	}
 	t->have = (size_t)(to - t->buf);
