@@ -352,14 +352,6 @@ diff_of base rate --format json
 ok "... the same again" cmp "$out" "$tmp/json"
 diff_of base rate --format csv
 is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise,group,effect,lead,surely_by_than,smallest_shown" "CSV"
-diff_of base rate -o "$tmp/file"
-status_is 0 "-o"
-diff_of base rate
-ok "... has the same" cmp "$out" "$tmp/file"
-diff_of base rate -o "$tmp/file"
-status_is 1 "-o: what is there is not replaced"
-diff_of base rate -o "$tmp/file" --force
-status_is 0 "... but with --force"
 for f in base rate; do
 	ok "$f: as trace.dat" "$mkcap" --trace-dat "$tmp/$f.dat" "$tmp/$f.txt"
 done

@@ -34,12 +34,9 @@ while IFS='|' read -r args words; do
 	err_has "$words" "... and why"
 done <<EOF
 --guest-events kvm:kvm_pio|--guest-events goes with --guest
---side guest|--side goes with --guest
 --format json|--format goes with --guest
 --guest vm1 --kvmclock vm1|--clock kvmclock shows the guest
 --guest vm1 --clock perf|with --guest it is one of host-tsc
---tsc-offset 5|--tsc-offset goes with --guest
---tsc-khz 5|--tsc-khz goes with --guest
 --context 5|--context goes with --guest
 --guest vm1 --context 5|It needs --grep
 EOF

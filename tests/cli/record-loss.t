@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Lane: records
 #
-# No event without account: numbered events in the recorder's own ring (tests/tools/seqrun.c), in both
-# modes and with both sizes of sub-buffers; recorders that are stopped, doubled and killed. Before and
+# No event without account: numbered events in the recorder's own ring (tests/tools/seqrun.c), with both
+# sizes of sub-buffers; recorders that are stopped, doubled and killed. Before and
 # after each run all control files of tracefs are compared. CHECK_ALL=1 makes the runs many.
 
 . "$(dirname "$0")/lib.sh"
@@ -45,7 +45,6 @@ some_lost()
 numbered "full ring refuses, 4K sub-buffers" --runs $runs --pause -- -b 256K
 some_lost
 numbered "full ring refuses, 64K sub-buffers" --runs $runs --pause -- -b 1M
-is "$(sed -n 's/.* \([0-9]*\) not where they are told$/\1/p' "$tmp/seq.log")" 0 "... each gap is where it was reported, with its number"
 numbered "two recorders at once" --runs $pairs --two --pause -- -b 256K
 numbered "killed at any moment" --runs $kills --kill -- -b 1M
 # How many are lost is up to what else the machine does: tests/bench/record compares. Here each is accounted for.
