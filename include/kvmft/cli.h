@@ -141,6 +141,7 @@ struct cmd {
 struct opt_gone {
 	const char *of; /* the command that had it; NULL: any */
 	const char *name, *instead;
+	char letter; /* '\0': it had none */
 };
 extern const struct opt_gone kvmft_gone[];
 

@@ -502,16 +502,18 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
 				 word);
+	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
+		if ((val ? val == g->letter
+			 : str_starts(word, "--") && strlen(g->name) == strcspn(word + 2, "=") &&
+				   str_starts(word + 2, g->name)) &&
+		    (!g->of || !strcmp(g->of, c->name)))
+			return err_usage(err, "option --%s is no more: %s", g->name, g->instead);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
 		return err_usage(err,
 				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",
 				 (int)strcspn(word, "="), word, c->name);
-	for (const struct opt_gone *g = kvmft_gone; g->name && str_starts(word, "--"); g++)
-		if (strlen(g->name) == strcspn(word + 2, "=") && str_starts(word + 2, g->name) &&
-		    (!g->of || !strcmp(g->of, c->name)))
-			return err_usage(err, "option --%s is no more: %s", g->name, g->instead);
 	cli_nearest_opts(c, str_starts(word, "--") ? word + 2 : word, &b);
 	return err_usage(err, "unknown option %s%s", word, b.s ? b.s : "");
 }

@@ -219,6 +219,7 @@ wrong "an option of another command is no slip" "unknown option --format \(see k
 wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help export\)" export --vm vm1
 wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
 wrong "an option that is no more" "option --no-pager is no more: KVMFT_PAGER=cat" merge --no-pager a b
+wrong "... by its letter" "option --output is no more: > OUT" blame -o file a b
 wrong "... of one command" "option --tsc-khz is no more: kvmft record, and" trace --tsc-khz 1
 wrong "... not of another" "unknown option --tsc-offset" diff --tsc-offset 1 a b
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
