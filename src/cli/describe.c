@@ -13,7 +13,7 @@ static const char *const opt_types[] = {
 /* What help fills into lines is one line here. */
 static void put_line(struct json *j, const char *key, const char *text)
 {
-	_cleanup_free_ char *line = text ? strdup(text) : NULL;
+	_cleanup_free_ char *line = text ? xstrdup(text) : NULL;
 
 	for (char *p = line; p && (p = strchr(p, '\n'));)
 		*p = ' ';
