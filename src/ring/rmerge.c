@@ -61,7 +61,7 @@ int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t 
 {
 	struct rmerge *m;
 
-	if (n > 1u << RMERGE_INDEX || n > SIZE_MAX / (4 * sizeof(*src)))
+	if (n > 1u << RMERGE_INDEX)
 		return -EINVAL;
 	m = xcalloc(1, sizeof(*m) + n * sizeof(*src));
 	m->n = n;
