@@ -241,8 +241,8 @@ static int td_event_formats(struct td *t, struct cursor *cur)
 	while (!ret && systems--) {
 		_cleanup_free_ char *sys = NULL;
 
-		if (cur == &t->in) /* its end shows only when it is there */
-			(void)!td_need(t, cur,
+		if (cur == &t->in && !(cur->left && memchr(cur->p, '\0', cur->left)))
+			(void)!td_need(t, cur, /* the end of a name shows when it is there */
 				       MIN((uint64_t)TD_PIECE, t->in_end - t->in_next + cur->left));
 		if (cur_str(cur, &name))
 			return -ENODATA;

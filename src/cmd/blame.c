@@ -450,8 +450,7 @@ static int blame_markers(struct blame_opts_given *o, struct kvmft_err *err)
 			snprintf(o->marker[i], sizeof(o->marker[i]), "ftrace:print/buf ~ \"*%s*\"/", text[i]);
 	if (o->spans.from || o->spans.to)
 		return err_usage(err, "--from-marker and --from-event exclude each other");
-	o->spans.from = o->marker[0];
-	o->spans.to = o->marker[1];
+	o->spans = (struct spans_opts){ o->marker[0], o->marker[1], o->spans.key };
 	return 0;
 }
 

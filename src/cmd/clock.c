@@ -127,8 +127,7 @@ static int clock_open(struct clock_asked *a, const struct clock_opts *o, int arg
 	if (!ret && (other || (!p->map->nvm && !o->watch)))
 		ret = err_lack(
 			err, ENODATA,
-			other     ? "%s: KVM shows nothing of its guests' clocks but on x86 (on "
-				    "arm64: CNTVOFF)"
+			other     ? "%s: guests' clocks are known of x86 alone (arm64: no CNTVOFF)"
 			: o->live ? "no VM runs here"
 				  : "%s: no VM ran: record kvm_entry on the host while one does",
 			p->host.cap->path);

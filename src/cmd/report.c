@@ -127,6 +127,8 @@ static int parse(struct run *run)
 		.has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
+	if (o->names.n)
+		return err_usage(run->err, "option --names: only with --by process");
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
 	if (top_check(&o->top, run->err) || rate_check(&o->khz, run->err))

@@ -111,6 +111,8 @@ report --top 1 "$tmp/host"
 out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
 
 guest
+run "$kvmft" report --names "$tmp/guest=vm1" -i "$tmp/host"
+status_is 2 "--names without --by process"
 report --format csv "$tmp/host" "$tmp/guest=vm1"
 mv "$out" "$tmp/named"
 report --format csv --names "$tmp/guest=vm1" "$tmp/host"
