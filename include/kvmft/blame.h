@@ -90,6 +90,10 @@ struct blame_spike {
 	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */
 	bool has_rip;
 	uint64_t rip, rip_time;
+	/* Of a stall for memory: that page, and how many other vCPUs were out for it meanwhile. */
+	uint64_t page;
+	uint32_t with;
+	bool fetched; /* ... to run code there */
 	uint64_t grain; /* a text's times may be off by it */
 	bool holes; /* events are missing, and nothing says where: never sure */
 	/* No other cause could have been larger: all was recorded, and the error bound */

@@ -217,6 +217,28 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 	return b->n;
 }
 
+/* A page that is taken from a guest is missed by all of its vCPUs at once. */
+static void spike_with(const struct blame *b, struct blame_spike *s)
+{
+	uint64_t at;
+	const struct blame_vcpu *v;
+
+	if (s->what != BLAME_STALL ||
+	    !u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->vcpu, &at))
+		return;
+	v = &b->vcpu[at];
+	if (!v->faulted || v->device)
+		return;
+	s->page = v->page;
+	s->fetched = v->fetched;
+	for (size_t i = 0; i < b->vcpu_at.n; i++) {
+		const struct blame_vcpu *w = &b->vcpu[i];
+
+		s->with += w != v && w->vm == s->vm && w->faulted && w->page == v->page &&
+			   w->at < s->end && (!w->over || w->over > s->begin);
+	}
+}
+
 /* Attributes the time of all spikes up to `to`, also of those that begin before that. */
 static __attribute__((noinline)) void pass_any(struct blame *b, uint64_t to)
 {
@@ -238,6 +260,7 @@ static __attribute__((noinline)) void pass_any(struct blame *b, uint64_t to)
 		blame_spend(b, s, to);
 		if (s->since < s->end)
 			continue;
+		spike_with(b, s);
 		blame_settle(b, s);
 		b->active[i--] = b->active[--b->nactive];
 	}
@@ -322,16 +345,22 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 	switch (r) {
 	case EV_ENTRY:
 		v->in_irq = false;
+		v->over = i->host;
 		v->empty = blame_window_is(b, i->vm, i->vcpu, i->host);
 		break;
 	case EV_EXIT:
-		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host };
+		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host, .vm = i->vm };
 		v->has_rip = d->ev[r].f[2].size;
 		v->rip = blame_field(d, r, 2, i);
 		break;
 	case EV_USER_EXIT:
 		v->user = true;
 		v->user_reason = (uint32_t)blame_field(d, r, 0, i);
+		break;
+	case EV_PAGE_FAULT: /* the error code as the processor has it: EPT's, or a page fault's */
+		v->faulted = true;
+		v->page = blame_field(d, r, 0, i) & ~0xfffull;
+		v->fetched = blame_field(d, r, 1, i) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
 		break;
 	case EV_PIO:
 		v->what = "port";

@@ -209,6 +209,10 @@ struct blame_vcpu {
 	uint64_t address;
 	bool has_rip;
 	uint64_t rip, at; /* of its exit */
+	int64_t vm;
+	uint64_t over; /* when that exit ended; 0: not yet */
+	bool faulted, fetched;
+	uint64_t page; /* of kvm_page_fault */
 	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
 	bool kicked;  /* by vCPU kicker */
 	bool freed;   /* ... before now: what it waits for since then is its wake-up */

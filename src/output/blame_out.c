@@ -137,6 +137,10 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 		ksyms_place(symbols(v, s), s->rip, b);
 		sbuf_addc(b, '\n');
 	}
+	if (s->with)
+		sbuf_addf(b, "   %" PRIu32 " other vCPU%s out for the same page at once: %sat 0x%" PRIx64 "\n",
+			  s->with, s->with > 1 ? "s were" : " was", s->fetched ? "to run code " : "",
+			  s->page);
 	put_parts(b, v, s);
 }
 
@@ -333,8 +337,10 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 		ksyms_name(k, s->rip, &place);
 	row_str(r, "rip", s->has_rip ? rip : NULL);
 	row_str(r, "function", place.s);
-	if (r->form == ROW_JSON)
+	if (r->form == ROW_JSON) {
+		row_u64(r, "same_page_vcpus", s->with, s->with);
 		return;
+	}
 	for (uint32_t bit = 0; evidence_next(s->needs, &bit, need, sizeof(need));)
 		sbuf_addf(&needs, "%s%s", needs.len ? "; " : "", need);
 	row_quoted(r, "needs", needs.s ?: "");

@@ -265,6 +265,27 @@ parts --what irq "$tmp/host" >"$tmp/got"
 is "$(cat "$tmp/got")" "irq 1300 halt-wake: halt-wake (halted) 1000, halt-wake (awake, on its way into the guest) 200, \
 halt-wake (woken, its CPU still idle) 100" "a vCPU that halted three seconds before"
 
+# A page that is taken from a VM is missed by its vCPUs at once; another page, another VM and another time do not count.
+fault() { # CPU TID BEGIN END PAGE CODE
+	echo "$1 $3 $2 kvm_exit exit_reason=48 isa=1"
+	echo "$1 $(($3 + 1)) $2 kvm_page_fault fault_address=$5 error_code=$6"
+	echo "$1 $4 $2 kvm_entry vcpu_id=$(($2 == 102))"
+}
+{
+	fault 0 101 1000 1900 0x7401010 0x14
+	fault 1 102 1100 1300 0x7401020 0x14
+	fault 2 201 1100 1300 0x7401000 0x14
+	fault 0 101 5000 5900 0x7401000 0x12
+	fault 1 102 5100 5300 0x7402000 0x12
+	fault 1 102 6100 6300 0x7401000 0x12
+} | sort -n -k 2 >"$tmp/faults"
+capture host <"$tmp/faults"
+run "$kvmft" blame -q --by time --vm one --vcpu 0 "$tmp/host"
+out_has '^   1 other vCPU was out for the same page at once: to run code at 0x7401000$' "the vCPU that missed the same page"
+is "$(grep -c 'same page' "$out")" 1 "... not one that missed another page, or later, or of another VM"
+run "$kvmft" blame -q --by time --vm one --vcpu 0 --format json "$tmp/host"
+is "$(jq -c '[.spikes[] | .same_page_vcpus]' "$out")" "[1,null]" "... in JSON"
+
 # ---- switches of VMs' threads alone, as `kvmft record` has them ----
 
 # some: so was the last capture.
