@@ -68,6 +68,12 @@ void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v,
 	      void *ctx);
 /* Feeds the items of a timeline in order. */
 void win_feed(struct windows *w, const struct tl_item *item);
+/*
+ * Instead: an event of a host came after newer ones of others. What was outside meanwhile may have been inside of
+ * windows that were not known yet.
+ */
+void win_late(struct windows *w);
+bool win_was_late(const struct windows *w);
 /* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
 /* To be called before figures are requested; more may be fed later. */

@@ -6,6 +6,12 @@
 #include "options.h"
 #include "sink.h"
 #include "kvmft/exit_names.h"
+#include "kvmft/kernel.h"
+#include "kvmft/record.h"
+
+#include <inttypes.h>
+
+#define LIVE_NS 10000000000u
 
 static const char *const advise_formats[] = { "text", "json", "openmetrics", NULL };
 
@@ -19,8 +25,9 @@ static void (*const advise_print[])(const struct advise_view *w, unsigned int wi
 struct advise_opts {
 	struct sink_file file; /* first */
 	const char *vm;
-	struct opt_u64 khz, least;
+	struct opt_u64 khz, least, duration;
 	int format;
+	bool live;
 };
 
 static const struct opt advise_options[] = {
@@ -31,7 +38,10 @@ static const struct opt advise_options[] = {
 	RATE_OPTION(struct advise_opts, khz),
 	OPTION_CHOICE(0, "format", struct advise_opts, format, "FORMAT", advise_formats,
 		      "how to print (default: text)"),
+	OPTION('d', "duration", OPT_DURATION, struct advise_opts, duration, "D",
+	       "of this host: how long to record (default: 10 s)"),
 	PAGE_OPTIONS(struct advise_opts, file.page_opts),
+	LIVE_OPTION(struct advise_opts, live),
 	OPT_END,
 };
 
@@ -68,6 +78,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 				path);
 	if (!d->p.map->nvm)
 		return err_lack(err, ENODATA,
+				o->live ? "no VM runs here" :
 				"%s: no VM ran: record kvm_entry on the host while one does", path);
 	d->c = clockcheck_new(d->p.t, d->vm);
 	a = advise_new(d->c);
@@ -102,13 +113,40 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct advise_opts *o = opts;
 	_cleanup_(advised_free) struct advised d = { .vm = -1 };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = advised_read(&d, o, argc, argv, err);
+	int ret = o->live ? captures_wait(argv[0], err) : 0;
 
+	if (!ret && o->duration.set && !o->live)
+		return err_usage(err, "option --duration is for this host, now: without HOST");
+	ret = ret ?: advised_read(&d, o, argc, argv, err);
 	if (!ret) {
 		advise_print[MAX(o->format, 0)](&d.w, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	return ret ?: d.whole ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+static int advise_live(void *opts, struct kvmft_err *err)
+{
+	const struct advise_opts *o = opts;
+	char least[24];
+	const char *words[] = { "kvmft advise", "advise", "--live", "--format",
+				advise_formats[MAX(o->format, 0)], "--color",
+				color_names[MAX(o->file.page_opts.color, 0)],
+				o->file.page_opts.wide ? "--wide" : NULL,
+				o->vm ? "--vm" : NULL, o->vm,
+				o->least.set ? "--least" : NULL, o->least.set ? least : NULL };
+	struct record_config host = {
+		.clock = kclock_default(),
+		.marker = -1,
+		.as = RECORD_AS_HOST,
+		.quiet = true,
+		.duration = { true, o->duration.set ? o->duration.v : LIVE_NS },
+	};
+
+	snprintf(least, sizeof(least), "%" PRIu64, o->least.v);
+	if (o->khz.set)
+		return err_usage(err, "option --tsc-khz goes with HOST");
+	return captures_live(&host, o->vm, words, ARRAY_SIZE(words), err);
 }
 
 /* The VM that was asked for, or the only one. */
@@ -166,13 +204,14 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 const struct cmd cmd_advise = {
 	.name = "advise",
 	.summary = "which settings cost guests how much, and what to change",
-	.args = "HOST [GUEST[=SEL]]...",
+	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
 		"Reads a host's capture and says of each VM which settings of the host, of its VMM or of\n"
 		"itself cost more than a hundredth of a CPU: how often, how much, by what; what to type for\n"
 		"QEMU, libvirt or the host, and what that saves. What was not recorded is not judged, and\n"
-		"named. Exit status: 0, whatever it finds; 3 if events were lost.",
-	.examples = "  kvmft record -d 10 && kvmft advise kvmft.data\n"
+		"named. Without HOST it records this host first. Exit status: 0, whatever it finds; 3 if\n"
+		"events were lost.",
+	.examples = "  kvmft advise -d 30\n"
 		    "  kvmft record -e default -e mem -d 10 -o host && kvmft advise host\n"
 		    "  kvmft advise --vm vm1 --least 50 host.dat\n"
 		    "  kvmft advise --format json host",
@@ -180,9 +219,9 @@ const struct cmd cmd_advise = {
 	.opts_size = sizeof(struct advise_opts),
 	.sessions = captures_first,
 	.run = advise_run,
+	.live = advise_live,
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,
-	.min_args = 1,
 	.max_args = -1,
 };

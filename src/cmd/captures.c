@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* captures.c: the captures of a session, for commands that take its directory. */
 #include "captures.h"
+#include "cmds.h"
 #include "kvmft/sandbox.h"
+#include "kvmft/sides.h"
 
 #include <sys/stat.h>
 
@@ -243,4 +245,41 @@ bool captures_tree(const char *path)
 	struct stat st;
 
 	return !stat(path, &st) && S_ISDIR(st.st_mode) && !is_capture(path);
+}
+
+int captures_live(struct record_config *host, const char *sel, const char *const *words, size_t n,
+		  struct kvmft_err *err)
+{
+	struct remote_words w = { 0 };
+	struct sides_config sides = { .temp = true, .reader = &w };
+	char *none = NULL;
+	int ret = 0;
+
+	if (sel)
+		xarray_add(&host->vms.v, &host->vms.n, &host->vms.cap, &sel, sizeof(sel));
+	for (size_t i = 0; i < n && !ret; i++)
+		if (words[i] && remote_words_add(&w, words[i]))
+			ret = err_set(err, ENOMEM, "out of memory");
+	ret = ret ?: record_sides(&sides, host, &none, cli_note, err);
+	free(host->vms.v);
+	remote_words_free(&w);
+	return ret;
+}
+
+#define POLL_US 20000u
+
+int captures_wait(const char *path, struct kvmft_err *err)
+{
+	bool complete = false;
+	int ret = 0;
+
+	while (!ret && !complete) {
+		struct capture *cap = NULL;
+
+		usleep(POLL_US);
+		ret = capture_open(path, &cap, err);
+		complete = !ret && cap->complete;
+		capture_close(cap);
+	}
+	return ret;
 }

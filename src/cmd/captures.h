@@ -28,5 +28,15 @@ int captures_first(void *opts, struct operands *o, struct kvmft_err *err) __must
 int captures_below(struct operands *o, const char *path, bool sessions, struct str_list *list,
 	      struct kvmft_err *err) __must_check;
 
+struct record_config;
+/*
+ * Records this host as that says, only the VM sel (NULL: all), and has the program read it meanwhile: by these words,
+ * of which NULL ones are left out. It is gone then.
+ */
+int captures_live(struct record_config *host, const char *sel, const char *const *words, size_t n,
+		  struct kvmft_err *err) __must_check;
+/* For a short one of those: returns when it has ended. */
+int captures_wait(const char *path, struct kvmft_err *err) __must_check;
+
 /* Whether a path is a directory, and not a capture: a session, or a tree of them. */
 bool captures_tree(const char *path);

@@ -12,7 +12,6 @@
 #define LIVE_NS	 250000000u
 #define FLUSH_NS 200000000u
 #define PASS_US	 1000000u /* all streams have what came before the pass before */
-#define POLL_US	 20000u
 #define MISSES	 5
 
 static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL };
@@ -44,12 +43,7 @@ static const struct opt clock_options[] = {
 	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
 	       "of this host: go on, and print a line for what happens"),
 	PAGE_OPTIONS(struct clock_opts, file.page_opts),
-	/* For the process that reads what is being recorded. */
-	{ .name = "live",
-	  .type = OPT_FLAG,
-	  .offset = offsetof(struct clock_opts, live),
-	  .help = "the capture is still being recorded",
-	  .flags = OPT_HIDDEN },
+	LIVE_OPTION(struct clock_opts, live),
 	OPT_END,
 };
 
@@ -261,25 +255,12 @@ static int clock_live(void *opts, struct kvmft_err *err)
 		.rotate = o->watch ? "8M" : NULL,
 		.keep = { o->watch, 4 },
 	};
-	struct remote_words w = { 0 };
-	struct sides_config sides = { .temp = true, .reader = &w };
-	char *none = NULL;
-	int ret = 0;
 
 	(void)setenv("KVMFT_PAGER", "", 1); /* it comes bit by bit */
 	if (o->khz.set || (o->watch && o->format > 1))
 		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
 						 : "option --watch writes text or JSON");
-	if (o->vm && array_add(&host.vms.v, &host.vms.n, &host.vms.cap, &o->vm, sizeof(o->vm)))
-		ret = err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
-		ret = words[i] && remote_words_add(&w, words[i])
-			      ? err_set(err, ENOMEM, "out of memory")
-			      : 0;
-	ret = ret ?: record_sides(&sides, &host, &none, cli_note, err);
-	free(host.vms.v);
-	remote_words_free(&w);
-	return ret;
+	return captures_live(&host, o->vm, words, ARRAY_SIZE(words), err);
 }
 
 static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
@@ -288,7 +269,6 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	_cleanup_(clock_close) struct clock_asked a = { .p.t = NULL };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct clockcheck *c = NULL;
-	bool complete = !o->live;
 	int64_t vm = -1;
 	int ret = 0, code;
 
@@ -296,15 +276,8 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --watch is for this host, now: without HOST");
 	if (o->watch)
 		return clock_watch(o, argc, argv, err);
-	/* Recorded as shortly as that, it is opened when it has ended. */
-	while (!ret && !complete) {
-		struct capture *cap = NULL;
-
-		usleep(POLL_US);
-		ret = capture_open(argv[0], &cap, err);
-		complete = !ret && cap->complete;
-		capture_close(cap);
-	}
+	if (o->live)
+		ret = captures_wait(argv[0], err);
 	ret = ret ?: clock_open(&a, o, argc, argv, &vm, err);
 	if (!ret) {
 		c = clockcheck_new(a.p.t, vm);

@@ -264,6 +264,8 @@ static int merge_walk(struct merge *m)
 		ret = 0;
 		if (m->p->nguest && !late)
 			win_feed(m->w, item);
+		else if (m->p->nguest && !item->src->guest)
+			win_late(m->w);
 		/* Captures being followed are read completely, else what is new is not known. */
 		if (m->f && (item->host < m->from || item->host > m->to))
 			m->enough |= item->kind == TL_EVENT && item->host > m->to;

@@ -608,6 +608,11 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 	struct win_stats s;
 
 	win_total(w, vm, &s);
+	if (s.outside && win_was_late(w)) {
+		sbuf_add(out, "cannot tell: events of the host came late; `kvmft verify` of the whole captures "
+			      "does");
+		return;
+	}
 	if (!s.checked) {
 		sbuf_addf(out,
 			  "cannot tell: no guest event that was read lies between an entry "

@@ -31,7 +31,7 @@ struct windows {
 	uint64_t last_host;   /* the newest event of any host */
 	uint64_t from;	      /* where the slices begin */
 	unsigned int shift;   /* 2^shift cycles each */
-	bool started;
+	bool started, late;
 	struct win_events {		   /* of each source, by its id */
 		size_t host;		   /* which of the hosts it is */
 		struct turn_events *turns; /* of a host */
@@ -409,6 +409,27 @@ static inline enum turn_event host_turn(const struct windows *w, const struct tl
 				     : turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
 }
 
+static void win_blind(struct windows *w, uint64_t until)
+{
+	w->blind_until = MAX(w->blind_until, until);
+	for (size_t k = 0; k < w->nheard; k++) {
+		win_forget(w, &w->v[w->heard[k]]);
+		w->v[w->heard[k]].heard = false;
+	}
+	w->nheard = 0;
+}
+
+void win_late(struct windows *w)
+{
+	w->late = true;
+	win_blind(w, w->last_host);
+}
+
+bool win_was_late(const struct windows *w)
+{
+	return w->late;
+}
+
 static __attribute__((noinline)) void feed_any(struct windows *w, const struct tl_item *i)
 {
 	enum turn_event e;
@@ -424,14 +445,8 @@ static __attribute__((noinline)) void feed_any(struct windows *w, const struct t
 		 * Lost host events may have been entries and exits of any vCPU, whichever CPU lost
 		 * them. Lost guest events do not matter: the rest are still inside or outside.
 		 */
-		if (!i->src->guest && (i->kind == TL_GAP || i->kind == TL_DAMAGE)) {
-			w->blind_until = MAX(w->blind_until, i->host + i->width);
-			for (size_t k = 0; k < w->nheard; k++) {
-				win_forget(w, &w->v[w->heard[k]]);
-				w->v[w->heard[k]].heard = false;
-			}
-			w->nheard = 0;
-		}
+		if (!i->src->guest && (i->kind == TL_GAP || i->kind == TL_DAMAGE))
+			win_blind(w, i->host + i->width);
 		return;
 	}
 	if (i->src->guest) {

@@ -23,6 +23,8 @@ soon()
 run "$kvmft" clock --vm nosuch
 case $rc in 1 | 4) ok "a VM that is not there" true ;; *) ok "a VM that is not there (exit $rc)" false ;; esac
 err_one_line "a VM that is not there"
+run "$kvmft" advise -d 1 "$tmp"
+status_is 2 "advise: a duration and a capture"
 need_recording "clocks of this host"
 ok "clockvm can be built" "${CC:-cc}" -O1 -pthread -o "$tmp/clockvm" "$top/tests/vm/clockvm.c"
 
@@ -35,6 +37,10 @@ out_has "^$vm-[0-9]+: well$" "... are well"
 out_has '^   1 +0 +[0-9]+ +- +0 +0 +- +-$' "... TSC offset and skew of each vCPU are known"
 run "$kvmft" clock --vm $vm --format openmetrics
 out_has '^kvmft_clock_well\{vm="[0-9-]+",uuid="[^"]*"\} 1$' "... as a metric"
+
+run "$kvmft" advise --vm $vm -d 1 --format json
+ok "what this host would change, now (exit $rc)" test "$rc" = 0 -o "$rc" = 4
+nothing_left "advise of this host"
 
 "$kvmft" clock --watch >"$tmp/lines" 2>"$tmp/err" &
 recorder=$!

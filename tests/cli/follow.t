@@ -99,17 +99,26 @@ begin_grow()
 	grow host=1 "web=$1"
 }
 
-# followed NAME OPTION...: what follows, while both grow.
+# followed NAME OPTION...: what follows, while both grow. The parts of CPUs do not end at the same time: none may lag
+# longer than the delay. Where one did, as kvmft says, the machine is too busy for that, and it is done more slowly.
 followed()
 {
 	name=$1
 	shift
+	for delay in 1200 6000 30000; do
+		follow_once "$@"
+		grep -q 'events come late' "$err" || break
+		echo "# $name: late by more than $delay ms"
+	done
+}
+
+follow_once()
+{
 	begin_grow 1
-	timeout 300 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	timeout 300 "$kvmft" merge --follow --delay ${delay}ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
-	# The parts of CPUs do not end at the same time: none may lag longer than the delay.
 	for part in 2 3 4 5 6 7 8 9; do
-		sleep 0.4
+		sleep "$((delay / 3000)).$((delay / 300 % 10))"
 		grow host=$part web=$part
 	done
 	early=$(wc -l <"$out")
@@ -290,6 +299,22 @@ err_has "[0-9]+ events came late, by" "... and how late, at the end"
 "$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' | sort >"$tmp/want.1"
 sed 's/  */ /g' "$out" | sort >"$tmp/got.1"
 ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
+
+# A host whose data come late: the guest's events are checked as far as the windows are known, and not against older ones.
+begin_grow 2
+timeout 300 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+job=$!
+sleep 0.6
+grow web=6
+sleep 1.5
+grow host=6
+sleep 1.5
+grow host=10 web=10
+wait $job
+rc=$?
+status_is 0 "a late host"
+is "$(grep -c 'MISALIGNED' "$err")" 0 "... is not taken for misaligned"
+
 
 # Killed, both it and the process that names its file: nothing is left beside that.
 begin_grow 0

@@ -63,6 +63,7 @@ not_run()
 	*"nc "*) echo "needs a network; tests/cli/stream.t has the like" ;;
 	*qemu-system* | "kvmft qemu"* | *"--qemu trace-"*) echo "needs a QEMU; tests/cli/qemu.t and record-qemu.t run such" ;;
 	*./prog*) echo "needs a program with markers; tests/cli/sdt.t runs such" ;;
+	*"kvmft advise -d"*) echo "records this host; tests/cli/clock-live.t does" ;;
 	*"--kvmclock vm1"* | *guest-offset*) echo "needs a kvmclock guest; tests/vm/clocks.t and guestclocks.t have one" ;;
 	esac
 }

@@ -36,4 +36,5 @@ for pair in clock-reads serial crowded throttled emulator-shares; do
 	ok "$pair: what was foretold is not contradicted (exit $rc)" test "$rc" = 0 -o "$rc" = 4
 	sed 's/^/# /' "$out" "$err"
 done
+is "$(jq -r '.vms[0].advice[].id' "$rig/live.json")" serial "of this host, now: the serial port"
 finish

@@ -19,6 +19,7 @@ take()
 	flag_wait "$guest-begun$n" 300
 	sleep 1
 	"$KVMFT" record -o "/tmp/$1" -d "${ADVISE_TIME:-6s}" 2>"/tmp/$1.err" || fail "record $1: $(cat "/tmp/$1.err")"
+	[ "$1" != serial.ill ] || "$KVMFT" advise -d "${ADVISE_TIME:-6s}" --format json >"$RESULTS/live.json" || fail "advise live"
 	flag_set "$guest-done$n"
 	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
 	rm -rf "/tmp/${1:?}"
