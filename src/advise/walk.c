@@ -341,16 +341,6 @@ void advise_free(struct advise *a)
 	free(a);
 }
 
-/* Events are missing: what was going on is not known to have ended as it seems. */
-static void advise_gap(struct advise *a)
-{
-	a->gaps++;
-	for (size_t i = 0; i < a->n; i++)
-		a->vm[i].inhibits = 0;
-	for (size_t i = 0; i < a->ncpu; i++)
-		a->idle[i] = UNKNOWN;
-}
-
 void advise_feed(struct advise *a, const struct tl_item *i)
 {
 	const struct event_type *e;
@@ -360,8 +350,14 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	uint64_t gsi, old;
 	ssize_t of;
 
-	if (i->kind != TL_EVENT && !i->src->index)
-		advise_gap(a);
+	if (i->kind != TL_EVENT && !i->src->index) {
+		/* Events are missing: what was going on is not known to have ended as it seems. */
+		a->gaps++;
+		for (size_t k = 0; k < a->n; k++)
+			a->vm[k].inhibits = 0;
+		for (size_t k = 0; k < a->ncpu; k++)
+			a->idle[k] = UNKNOWN;
+	}
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker)
 		return;
 	role = (enum event_role)a->clocks->role[i->rec->id];

@@ -109,30 +109,6 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	return 0;
 }
 
-/* Fills in what the ring and machine records left open, from the kernel's own description. */
-static void read_geometry(struct capture *c, const struct cap_dir *dir)
-{
-	_cleanup_free_ char *text = NULL;
-	struct ktext_page p;
-	bool more;
-	ssize_t n = cap_read_file(dir, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
-
-	if (n < 0 || !ktext_page(text, &p)) {
-		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
-	} else {
-		c->long_size = c->long_size ?: p.long_size;
-		c->page_header = c->page_header ?: p.header;
-		if (!c->subbuf_size && cap_subbuf_ok(p.size))
-			c->subbuf_size = p.size;
-	}
-	c->long_size = c->long_size ?: 8;
-	c->page_header = c->page_header ?: 8 + c->long_size;
-	if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
-		cap_note(c, "the sub-buffer size is missing: no events can be read");
-		c->subbuf_size = 0;
-	}
-}
-
 static void read_printk(struct capture *c, char *text)
 {
 	cap_set_printk(c, text, strlen(text));
@@ -326,8 +302,32 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 	cap_priv(c)->dir = *dir;
 	ret = read_meta(c, dir, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
-	if (!ret)
-		read_geometry(c, dir);
+	if (!ret) {
+		_cleanup_free_ char *text = NULL;
+		struct ktext_page p;
+		bool more;
+		ssize_t n = cap_read_file(dir, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
+
+		/*
+		 * Fills in what the ring and machine records left open, from the kernel's own
+		 * description.
+		 */
+		if (n < 0 || !ktext_page(text, &p)) {
+			cap_note(c, "header_page: %s",
+				 n < 0 ? strerror((int)-n) : "not understood");
+		} else {
+			c->long_size = c->long_size ?: p.long_size;
+			c->page_header = c->page_header ?: p.header;
+			if (!c->subbuf_size && cap_subbuf_ok(p.size))
+				c->subbuf_size = p.size;
+		}
+		c->long_size = c->long_size ?: 8;
+		c->page_header = c->page_header ?: 8 + c->long_size;
+		if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
+			cap_note(c, "the sub-buffer size is missing: no events can be read");
+			c->subbuf_size = 0;
+		}
+	}
 	for (int i = 0; i < CAP_TEXTS && !ret; i++)
 		cap_dir_read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)

@@ -464,24 +464,6 @@ static const struct {
 
 COMPARE(entry_cmp, struct pd_entry, ORDER(x->time, y->time) ?: ORDER(x->off, y->off));
 
-/* Most are in their order, or a few places off. */
-static void entries_sort(struct pd_stream *st)
-{
-	struct pd_entry *v = st->entry;
-	size_t moved = 0;
-
-	for (size_t i = 1, k; i < st->n && moved <= 16 * st->n; i++) {
-		const struct pd_entry e = v[i];
-
-		for (k = i; k && entry_cmp(&e, &v[k - 1]) < 0; k--)
-			v[k] = v[k - 1];
-		v[k] = e;
-		moved += i - k;
-	}
-	if (moved > 16 * st->n)
-		qsort(v, st->n, sizeof(*v), entry_cmp);
-}
-
 /* A sub-buffer ends where it is full, and before events were lost. */
 static void entries_divide(const struct perfdata *p, struct pd_stream *st)
 {
@@ -603,7 +585,21 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 	for (p->w.g.size = SUBBUF_MIN; p->w.g.size < 4 * s.most + 64;)
 		p->w.g.size *= 2;
 	for (size_t i = 0; i < p->nstream && !ret; i++) {
-		entries_sort(&p->stream[i]);
+		struct pd_stream *st = &p->stream[i];
+		struct pd_entry *v = st->entry;
+		size_t moved = 0;
+
+		/* Most are in their order, or a few places off. */
+		for (size_t j = 1, k; j < st->n && moved <= 16 * st->n; j++) {
+			const struct pd_entry e = v[j];
+
+			for (k = j; k && entry_cmp(&e, &v[k - 1]) < 0; k--)
+				v[k] = v[k - 1];
+			v[k] = e;
+			moved += j - k;
+		}
+		if (moved > 16 * st->n)
+			qsort(v, st->n, sizeof(*v), entry_cmp);
 		entries_divide(p, &p->stream[i]);
 	}
 	if (!ret) {

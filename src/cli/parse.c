@@ -99,11 +99,30 @@ bool opt_is_usual(const struct cmd *c, const struct opt *o)
 	return false;
 }
 
-static void print_synopsis(const struct cmd *c, bool all, FILE *f)
+/* The options that a line names. The next line; NULL: there is none. */
+static const char *print_opt_group(const struct cmd *c, const char *at, FILE *f)
 {
-	size_t col = 0;
-	int lead = fprintf(f, "usage: kvmft %s", c->name);
+	size_t n;
 
+	for (; *at && *at != '\n'; at += n + strspn(at + n, " ")) {
+		n = strcspn(at, " \n");
+		for (const struct opt *o = c->opts; o->name; o++)
+			if (strlen(o->name) == n && !memcmp(at, o->name, n))
+				cli_print_opt(o, f);
+	}
+	return *at ? at + 1 : NULL;
+}
+
+void cli_print_help(const struct cmd *c, bool all, FILE *f)
+{
+	const char *group = NULL;
+	unsigned int more = 0;
+	size_t col;
+	int lead;
+
+	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
+	col = 0;
+	lead = fprintf(f, "usage: kvmft %s", c->name);
 	col = (size_t)lead;
 	for (const struct opt *o = c->opts; o->name; o++) {
 		struct sbuf b = { 0 };
@@ -131,29 +150,6 @@ static void print_synopsis(const struct cmd *c, bool all, FILE *f)
 	if (c->args)
 		fprintf(f, "%s%s", col + strlen(c->args) >= HELP_WIDTH ? "\n             " : " ", c->args);
 	fputc('\n', f);
-}
-
-/* The options that a line names. The next line; NULL: there is none. */
-static const char *print_opt_group(const struct cmd *c, const char *at, FILE *f)
-{
-	size_t n;
-
-	for (; *at && *at != '\n'; at += n + strspn(at + n, " ")) {
-		n = strcspn(at, " \n");
-		for (const struct opt *o = c->opts; o->name; o++)
-			if (strlen(o->name) == n && !memcmp(at, o->name, n))
-				cli_print_opt(o, f);
-	}
-	return *at ? at + 1 : NULL;
-}
-
-void cli_print_help(const struct cmd *c, bool all, FILE *f)
-{
-	const char *group = NULL;
-	unsigned int more = 0;
-
-	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
-	print_synopsis(c, all, f);
 	if (c->description) {
 		fputc('\n', f);
 		cli_print_filled(c->description, 0, f);

@@ -70,24 +70,6 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 	return NULL;
 }
 
-/* What debugfs said at the end holds also where nothing says since when. */
-static void last_readings(const struct clockcheck *c, struct clock_vm *vm)
-{
-	const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
-
-	for (size_t i = 0; cap && i < cap->nvcpu; i++) {
-		const struct cap_vcpu *e = &cap->vcpu[i];
-		const struct tsc_map map = { .offset = e->end_offset, .ratio = e->end_ratio,
-					     .frac = e->end_ratio ? e->frac : 0 };
-		struct clock_vcpu *v = e->has_end ? clock_vcpu_by_id(vm, e->id) : NULL;
-
-		if (!v || tsc_map_check(&map))
-			continue;
-		v->last = map;
-		v->last_at = e->end_tsc;
-	}
-}
-
 /*
  * What a guest, or a record, makes of its TSC, and what that is: between them lie more than errors
  * of measurement.
@@ -317,8 +299,23 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	for (size_t i = 0; i < vm->n; i++)
 		if (!vm->vcpu[i].has_pv && !vm->vcpu[i].reset)
 			clock_adopt(&vm->vcpu[i], UINT64_MAX);
-	if (c->until == UINT64_MAX)
-		last_readings(c, vm);
+	if (c->until == UINT64_MAX) {
+		const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
+
+		/* What debugfs said at the end holds also where nothing says since when. */
+		for (size_t i = 0; cap && i < cap->nvcpu; i++) {
+			const struct cap_vcpu *e = &cap->vcpu[i];
+			const struct tsc_map map = { .offset = e->end_offset,
+						     .ratio = e->end_ratio,
+						     .frac = e->end_ratio ? e->frac : 0 };
+			struct clock_vcpu *v = e->has_end ? clock_vcpu_by_id(vm, e->id) : NULL;
+
+			if (!v || tsc_map_check(&map))
+				continue;
+			v->last = map;
+			v->last_at = e->end_tsc;
+		}
+	}
 	each_vcpu(c, vm);
 	drift(c, vm);
 	reads_exit(c, vm);

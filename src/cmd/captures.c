@@ -144,14 +144,34 @@ static int left_out(struct operands *o, const char *path, const char *why)
 static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
 		     struct str_list *list, struct kvmft_err *err);
 
-/* What is in a directory, by name. taken: its captures are a session that is on the list. */
-static int add_entries(struct operands *o, const char *path, struct dirent **d, int n,
-		       bool sessions, bool taken, unsigned int depth, struct str_list *list,
-		       struct kvmft_err *err)
+static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
+		     struct str_list *list, struct kvmft_err *err)
 {
-	size_t len = strlen(path);
-	int ret = 0;
+	_cleanup_(session_free) struct session s = { 0 };
+	struct kvmft_err none = { .text = "" };
+	struct dirent **d;
+	int n, ret;
+	bool taken;
+	size_t len;
 
+	if (is_capture(path))
+		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
+	if (sessions && !session_read(path, &s, &none) && s.n) {
+		ret = list_add(o, path, list, err);
+		if (ret || s.named)
+			return ret;
+	}
+	if (depth > DEPTH_MAX)
+		return left_out(o, path, "too many levels of directories");
+	n = scandir(path, &d, NULL, alphasort);
+	if (n < 0)
+		return depth ? left_out(o, path, strerror(errno)) : 0;
+	/*
+	 * What is in a directory, by name. taken: its captures are a session that is on the list.
+	 */
+	taken = s.n > 0;
+	len = strlen(path);
+	ret = 0;
 	while (len > 1 && path[len - 1] == '/')
 		len--;
 	for (int i = 0; i < n && !ret; i++) {
@@ -169,30 +189,6 @@ static int add_entries(struct operands *o, const char *path, struct dirent **d, 
 		else if (S_ISREG(st.st_mode) && is_file_of_trace(d[i]->d_name))
 			ret = list_add(o, b.s, list, err);
 	}
-	return ret;
-}
-
-static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
-		     struct str_list *list, struct kvmft_err *err)
-{
-	_cleanup_(session_free) struct session s = { 0 };
-	struct kvmft_err none = { .text = "" };
-	struct dirent **d;
-	int n, ret;
-
-	if (is_capture(path))
-		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
-	if (sessions && !session_read(path, &s, &none) && s.n) {
-		ret = list_add(o, path, list, err);
-		if (ret || s.named)
-			return ret;
-	}
-	if (depth > DEPTH_MAX)
-		return left_out(o, path, "too many levels of directories");
-	n = scandir(path, &d, NULL, alphasort);
-	if (n < 0)
-		return depth ? left_out(o, path, strerror(errno)) : 0;
-	ret = add_entries(o, path, d, n, sessions, s.n > 0, depth, list, err);
 	while (n--)
 		free(d[n]);
 	free(d);

@@ -76,21 +76,6 @@ static void nearer(const char *name, const char *text, const char **best, unsign
 	}
 }
 
-static const char *nearest_clock(const char *text)
-{
-	const char *best = NULL;
-	unsigned int distance = 4;
-
-	for (int i = 0; i < CLK_NR; i++) {
-		const char *name = clock_name((enum clock_id)i), *dash = strchr(name, '-');
-
-		nearer(name, text, &best, &distance);
-		if (dash)
-			nearer(dash + 1, text, &best, &distance);
-	}
-	return best;
-}
-
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
 			 struct kvmft_err *err)
 {
@@ -98,6 +83,7 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 	enum clock_id host, guest;
 	const char *near;
 	int ret;
+	unsigned int distance;
 
 	if (!text)
 		return err_usage(err, "option --%s CLOCK is missing", option);
@@ -111,7 +97,15 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 		return 0;
 	for (int i = 0; i < CLK_NR; i++)
 		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
-	near = nearest_clock(text);
+	near = NULL;
+	distance = 4;
+	for (int i = 0; i < CLK_NR; i++) {
+		const char *name = clock_name((enum clock_id)i), *dash = strchr(name, '-');
+
+		nearer(name, text, &near, &distance);
+		if (dash)
+			nearer(dash + 1, text, &near, &distance);
+	}
 	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
 			 option, text, near ? " (did you mean " : "", near ?: "", near ? "?)" : "",
 			 b.s ?: "");

@@ -151,26 +151,6 @@ static bool format_is(const struct many_doc *d, const char *format)
 	return !strcmp(d->format, format);
 }
 
-/* A header for all of them, and each row preceded by the name of its capture. */
-static void add_csv(const struct sbuf *text, const char *input, bool head, struct sbuf *b)
-{
-	bool first = true;
-
-	for (const char *p = text->s, *end; p && *p; p = end) {
-		end = strchrnul(p, '\n');
-		end += *end == '\n';
-		if (!first || head) {
-			if (first)
-				sbuf_add(b, "capture");
-			else
-				sbuf_add_csv_quoted(b, input);
-			sbuf_addc(b, ',');
-			sbuf_add_mem(b, p, (size_t)(end - p));
-		}
-		first = false;
-	}
-}
-
 static const char *without_name(const char *text, const char *input)
 {
 	size_t len = strlen(input);
@@ -237,7 +217,26 @@ static int many_print_all(struct many *m, const struct many_doc *d, struct sum *
 				sbuf_addf(&b, ",\"result\":%s}\n", result->text.s);
 			}
 		} else if (r.code >= 0 && format_is(d, "csv")) {
-			add_csv(&r.text, input, !*good, &b);
+			bool head = !*good;
+			bool first = true;
+
+			/*
+			 * A header for all of them, and each row preceded by the name of its
+			 * capture.
+			 */
+			for (const char *p = r.text.s, *end; p && *p; p = end) {
+				end = strchrnul(p, '\n');
+				end += *end == '\n';
+				if (!first || head) {
+					if (first)
+						sbuf_add(&b, "capture");
+					else
+						sbuf_add_csv_quoted(&b, input);
+					sbuf_addc(&b, ',');
+					sbuf_add_mem(&b, p, (size_t)(end - p));
+				}
+				first = false;
+			}
 		} else if (r.code >= 0) {
 			sbuf_addf(&b, "%s==> %s <==\n", (!*good) ? "" : "\n", input);
 			sbuf_add_mem(&b, r.text.s, r.text.len);

@@ -485,9 +485,38 @@ static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 	return migrate_to_line(g, g->arrival, &g->from);
 }
 
-static void add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
-		       const struct epoch_vm *after)
+int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
+		struct kvmft_err *err)
 {
+	struct migrate *g = xcalloc(1, sizeof(*g));
+	const char *path = map->cap->path, *label = m->vm[vm].label;
+	ssize_t there = find_vm(m, vm, map);
+	uint32_t vcpu = 0;
+	int ret;
+	const struct epoch_vm *after;
+
+	*out = g;
+	g->map = map;
+	if (there < 0)
+		return err_set(err, ENOENT, "host capture %s has no VM with the UUID or name of %s",
+			       path, label);
+	ret = find_arrival(g, (size_t)there, &vcpu);
+	if (ret == -ENODATA)
+		return err_set(err, ENODATA,
+			       "host capture %s has no kvm_entry of %s: it never ran there", path,
+			       label);
+	if (ret)
+		return err_set(err, -ret, "cannot read the host capture %s: %s", path,
+			       strerror(-ret));
+	if (!find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
+		return err_set(err, ENODATA,
+			       "the TSC offset of %s is not known on both hosts, so its guest's "
+			       "TSC cannot link them",
+			       label);
+	g->vm = xcalloc(map->nvm, sizeof(*g->vm));
+	for (size_t i = 0; i < map->nvm; i++)
+		g->vm[i] = i == (size_t)there ? vm : hostmap_add_foreign(m, &map->vm[i]);
+	after = map->vm[there].epochs;
 	for (size_t i = 0; after && i < after->n; i++) {
 		const struct epoch_vcpu *b = after->vcpus[i];
 		const struct epoch_vcpu *a = epoch_vm_find(m->vm[vm].epochs, b->id);
@@ -513,39 +542,6 @@ static void add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 		}
 	}
 	hostmap_rebuild(m, vm);
-}
-
-int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
-		struct kvmft_err *err)
-{
-	struct migrate *g = xcalloc(1, sizeof(*g));
-	const char *path = map->cap->path, *label = m->vm[vm].label;
-	ssize_t there = find_vm(m, vm, map);
-	uint32_t vcpu = 0;
-	int ret;
-
-	*out = g;
-	g->map = map;
-	if (there < 0)
-		return err_set(err, ENOENT, "host capture %s has no VM with the UUID or name of %s",
-			       path, label);
-	ret = find_arrival(g, (size_t)there, &vcpu);
-	if (ret == -ENODATA)
-		return err_set(err, ENODATA,
-			       "host capture %s has no kvm_entry of %s: it never ran there", path,
-			       label);
-	if (ret)
-		return err_set(err, -ret, "cannot read the host capture %s: %s", path,
-			       strerror(-ret));
-	if (!find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
-		return err_set(err, ENODATA,
-			       "the TSC offset of %s is not known on both hosts, so its guest's "
-			       "TSC cannot link them",
-			       label);
-	g->vm = xcalloc(map->nvm, sizeof(*g->vm));
-	for (size_t i = 0; i < map->nvm; i++)
-		g->vm[i] = i == (size_t)there ? vm : hostmap_add_foreign(m, &map->vm[i]);
-	add_epochs(g, m, vm, map->vm[there].epochs);
 	return 0;
 }
 

@@ -182,25 +182,6 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
  * the clock room; here is only which part of it a capture needs, and whether it has the data.
  */
 
-static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_clock clock,
-		       struct kvmft_err *err)
-{
-	struct cap_pieces p;
-	int ret = cap_pieces_init(&p, cap, clock);
-
-	o->link.way = CLOCK_WAY_PIECES;
-	o->link.pieces = p.pieces;
-	o->v = p.v;
-	if (!ret)
-		return 0;
-	own_tsc_free(o);
-	return err_lack(
-		err, ENOTSUP,
-		"%s: trace clock %s needs readings of that clock against the TSC, which the capture %s: record "
-		"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
-		cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
-}
-
 /* perf's own clock, as described in perf.data. */
 static bool use_line(struct clock_link *l, const struct capture *cap)
 {
@@ -244,8 +225,22 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 			"record, or trace-cmd record -C x86-tsc",
 			cap->path);
 	}
-	if (cap_clock_find(cap->clock, &clock))
-		return use_samples(o, cap, clock, err);
+	if (cap_clock_find(cap->clock, &clock)) {
+		struct cap_pieces p;
+		int ret = cap_pieces_init(&p, cap, clock);
+
+		o->link.way = CLOCK_WAY_PIECES;
+		o->link.pieces = p.pieces;
+		o->v = p.v;
+		if (!ret)
+			return 0;
+		own_tsc_free(o);
+		return err_lack(
+			err, ENOTSUP,
+			"%s: trace clock %s needs readings of that clock against the TSC, which the capture %s: record "
+			"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
+			cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
+	}
 	return err_lack(err, ENOTSUP,
 			"%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
 			"(trace-cmd: -C x86-tsc)",

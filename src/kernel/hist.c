@@ -98,24 +98,6 @@ static char *line_keep(struct khist *h, const char *line, size_t at)
 	return h->text + at;
 }
 
-static int entry_line(struct khist *h, const char *line)
-{
-	int got = entry_give(h);
-	char *s = line_keep(h, line, 0);
-
-	if (got)
-		return got;
-	if (!s)
-		return -EBADMSG;
-	h->e.n = 0;
-	s++;
-	got = pairs_cut(h, &s, '}');
-	h->e.nkeys = h->e.n;
-	got = got ?: pairs_cut(h, &s, '\0');
-	h->have = !got;
-	return got;
-}
-
 int khist_line(struct khist *h, const char *line)
 {
 	static const char head[] = "hist:keys=";
@@ -156,8 +138,21 @@ int khist_line(struct khist *h, const char *line)
 				got = parse_u64(line + strlen(total[i].name), total[i].v);
 		return got ? -EBADMSG : 0;
 	}
-	if (*line == '{')
-		return entry_line(h, line);
+	if (*line == '{') {
+		got = entry_give(h);
+		s = line_keep(h, line, 0);
+		if (got)
+			return got;
+		if (!s)
+			return -EBADMSG;
+		h->e.n = 0;
+		s++;
+		got = pairs_cut(h, &s, '}');
+		h->e.nkeys = h->e.n;
+		got = got ?: pairs_cut(h, &s, '\0');
+		h->have = !got;
+		return got;
+	}
 	if (!line[strspn(line, " \t")])
 		return entry_give(h);
 	s = h->have ? line_keep(h, line, h->used) : NULL;

@@ -397,25 +397,6 @@ static int shot(struct reader *r, const char *args, char **line, struct kvmft_er
 		       kprobes_group(r->p), name, strerror(-gone));
 }
 
-/* Finds a function that exists, may be probed, and is entered by provoke(). */
-static int reader_pick(struct reader *r, struct kvmft_err *err)
-{
-	int got = -ENOENT;
-
-	for (size_t i = 0; i < ARRAY_SIZE(provoked); i++) {
-		_cleanup_free_ char *line = NULL;
-
-		r->func = provoked[i];
-		got = shot(r, NULL, &line, err);
-		if (!got || got == -EPERM || got == -EACCES)
-			return got;
-	}
-	return err_lack(err, ENOTSUP,
-			"no function that kvmft knows takes a kprobe "
-			"(the last, %s: %s)",
-			r->func, strerror(-got));
-}
-
 static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *err)
 {
 	int32_t self = (int32_t)syscall(SYS_gettid);
@@ -431,7 +412,22 @@ static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *e
 	c.pid = &self;
 	c.npid = 1;
 	got = kinst_create(t, &c, &r->k, err);
-	return got ?: reader_pick(r, err);
+	if (got)
+		return got;
+	/* Finds a function that exists, may be probed, and is entered by provoke(). */
+	got = -ENOENT;
+	for (size_t i = 0; i < ARRAY_SIZE(provoked); i++) {
+		_cleanup_free_ char *line = NULL;
+
+		r->func = provoked[i];
+		got = shot(r, NULL, &line, err);
+		if (!got || got == -EPERM || got == -EACCES)
+			return got;
+	}
+	return err_lack(err, ENOTSUP,
+			"no function that kvmft knows takes a kprobe "
+			"(the last, %s: %s)",
+			r->func, strerror(-got));
 }
 
 /* ---- batches ---- */

@@ -196,17 +196,6 @@ static const struct {
 			       "-e net`" },
 };
 
-static const char *lacks_alone(const struct lat *l, unsigned int kind)
-{
-	const struct lat_decoder *d = l->dec[0];
-	const enum event_role *ev = needs_alone[kind].ev;
-	bool has = ev[0] && lat_decoder_has(d, ev[0]) && lat_decoder_has(d, ev[1]);
-
-	has |= kind == LAT_IRQ && lat_decoder_has(d, EV_VECTOR_ENTRY) &&
-	       lat_decoder_has(d, EV_VECTOR_EXIT);
-	return has ? NULL : needs_alone[kind].lacks;
-}
-
 #define LEFT_OUT "timer is left out: "
 static const char other_clock[] = LEFT_OUT
 	"the guest sets its timer by its TSC, and nothing relates the recording's clock to that: "
@@ -215,8 +204,15 @@ static const char other_clock[] = LEFT_OUT
 /* What is missing for this analysis; NULL: nothing. */
 static const char *note_lacks(const struct lat *l, unsigned int kind)
 {
-	if (l->alone)
-		return lacks_alone(l, kind);
+	if (l->alone) {
+		const struct lat_decoder *d = l->dec[0];
+		const enum event_role *ev = needs_alone[kind].ev;
+		bool has = ev[0] && lat_decoder_has(d, ev[0]) && lat_decoder_has(d, ev[1]);
+
+		has |= kind == LAT_IRQ && lat_decoder_has(d, EV_VECTOR_ENTRY) &&
+		       lat_decoder_has(d, EV_VECTOR_EXIT);
+		return has ? NULL : needs_alone[kind].lacks;
+	}
 	if (kind == LAT_TIMER && l->irqs->no_deadlines)
 		return l->irqs->no_deadlines;
 	if (kind == LAT_TIMER && l->nsrc == 1 && l->map->cap->unit_ns)

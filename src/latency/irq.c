@@ -329,49 +329,6 @@ static uint64_t robbed_until(const struct lat_vcpu *v, uint64_t t)
 	return now[VS_WAITING] + now[VS_PREEMPTED];
 }
 
-/* It goes in; or is in, and the vCPU ends it and goes on. */
-static void chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
-{
-	uint64_t now[VS_STATES];
-
-	if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES) {
-		lat_chain_end(l, v, c);
-		return;
-	}
-	if (c->t_eoi)
-		lat_irq_due(v, c);
-	if (c->entered)
-		return;
-	if (c->injected) {
-		c->entered = true;
-		c->t_entry = t;
-	} else if (c->posted || c->listed) {
-		/* A running guest takes a posted one at once, any other at the entry. */
-		c->entered = true;
-		c->t_entry = t;
-		c->t_inject = t;
-		spent_since_accept(v, c, t);
-	} else if (!c->passed_over) {
-		c->passed_over = true;
-		lat_times_at(v, t, now);
-		c->masked = now[VS_GUEST];
-	}
-	if (c->entered)
-		c->robbed = robbed_until(v, t);
-	/* Linux has no event for the handlers of Hyper-V's timers. */
-	if (c->entered && c->stimer) {
-		lat_timer_fired(l, v, c);
-		c->is_timer = false;
-	}
-	if (!c->entered || l->guest[v->vm].src)
-		return;
-	/* Nothing will show that a listed one ended. */
-	if (c->listed)
-		lat_chain_end(l, v, c);
-	else
-		lat_timer_fired(l, v, c);
-}
-
 /* Passes the entry on to the chains that it matters to. Without a guest, a timer ends here. */
 void lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
@@ -380,8 +337,51 @@ void lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 		uint64_t due = v->next[w];
 
 		v->next[w] = 0;
-		for (; due; due &= due - 1)
-			chain_entered(l, v, &chain[__builtin_ctzll(due)], t);
+		for (; due; due &= due - 1) {
+			struct irq_chain *c = &chain[__builtin_ctzll(due)];
+			uint64_t now[VS_STATES];
+
+			/* It goes in; or is in, and the vCPU ends it and goes on. */
+			if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES) {
+				lat_chain_end(l, v, c);
+				continue;
+			}
+			if (c->t_eoi)
+				lat_irq_due(v, c);
+			if (c->entered)
+				continue;
+			if (c->injected) {
+				c->entered = true;
+				c->t_entry = t;
+			} else if (c->posted || c->listed) {
+				/*
+				 * A running guest takes a posted one at once, any other at the
+				 * entry.
+				 */
+				c->entered = true;
+				c->t_entry = t;
+				c->t_inject = t;
+				spent_since_accept(v, c, t);
+			} else if (!c->passed_over) {
+				c->passed_over = true;
+				lat_times_at(v, t, now);
+				c->masked = now[VS_GUEST];
+			}
+			if (c->entered)
+				c->robbed = robbed_until(v, t);
+			/* Linux has no event for the handlers of Hyper-V's timers. */
+			if (c->entered && c->stimer) {
+				lat_timer_fired(l, v, c);
+				c->is_timer = false;
+			}
+			if (!c->entered || l->guest[v->vm].src)
+				continue;
+			/* Nothing will show that a listed one ended. */
+			if (c->listed)
+				lat_chain_end(l, v, c);
+			else
+				lat_timer_fired(l, v, c);
+		}
 	}
 }
 

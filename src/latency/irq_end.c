@@ -304,30 +304,6 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 	memset(v->met, 0, sizeof(v->met));
 }
 
-/* After the last event of a handler the guest's capture is over, for that vector. */
-static void finish_guest(struct lat *l, size_t vm)
-{
-	const struct lat_handler *h = l->guest[vm].handler;
-	_cleanup_(sbuf_free) struct sbuf names = { 0 }, text = { 0 };
-
-	for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
-		l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
-		l->table[LAT_T_IRQ].count[IRQ_UNTRACED] += h[vec].untraced;
-		if (!h[vec].untraced || h[vec].begun)
-			continue;
-		if (vec)
-			sbuf_addf(&names, "%s%u", names.len ? ", " : "", vec);
-		else
-			sbuf_add(&names, "those of devices");
-		sbuf_addf(&names, " (%llu)", (unsigned long long)h[vec].untraced);
-	}
-	if (!names.len || !l->o.want[LAT_IRQ])
-		return;
-	sbuf_addf(&text, "%s has no handler events of these vectors: %s", l->map->vm[vm].label,
-		  xsbuf_text(&names));
-	lat_note_add(l, xsbuf_text(&text));
-}
-
 void lat_irq_finish(struct lat *l)
 {
 	/* Without a guest, an interrupt that went in is measured, even if its end is not seen. */
@@ -344,6 +320,28 @@ void lat_irq_finish(struct lat *l)
 		}
 		lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_OPEN, v->running.open);
 	}
-	for (size_t vm = 0; vm < l->map->nvm; vm++)
-		finish_guest(l, vm);
+	for (size_t vm = 0; vm < l->map->nvm; vm++) {
+		const struct lat_handler *h = l->guest[vm].handler;
+		_cleanup_(sbuf_free) struct sbuf names = { 0 }, text = { 0 };
+
+		/*
+		 * After the last event of a handler the guest's capture is over, for that vector.
+		 */
+		for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
+			l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
+			l->table[LAT_T_IRQ].count[IRQ_UNTRACED] += h[vec].untraced;
+			if (!h[vec].untraced || h[vec].begun)
+				continue;
+			if (vec)
+				sbuf_addf(&names, "%s%u", names.len ? ", " : "", vec);
+			else
+				sbuf_add(&names, "those of devices");
+			sbuf_addf(&names, " (%llu)", (unsigned long long)h[vec].untraced);
+		}
+		if (!names.len || !l->o.want[LAT_IRQ])
+			continue;
+		sbuf_addf(&text, "%s has no handler events of these vectors: %s",
+			  l->map->vm[vm].label, xsbuf_text(&names));
+		lat_note_add(l, xsbuf_text(&text));
+	}
 }

@@ -328,24 +328,6 @@ static uint64_t slice_of(const struct lat *l)
 	return s;
 }
 
-static void stalls_by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
-{
-	struct lat_group *g;
-	uint64_t n, from;
-	uint32_t at;
-
-	l->mem->slice = l->mem->slice ?: slice_of(l);
-	n = lat_span(l, c->end - l->begin) / l->mem->slice;
-	from = n * l->mem->slice;
-	g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
-	if (!g->name[0] && l->khz)
-		snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s",
-			 from / 1000000000u, from % 1000000000u / 1000);
-	else if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
-	mem_add(l, LAT_T_MEM_TIME, g, c, kind);
-}
-
 static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
 			  const struct lat_case *c, enum mem_kind kind)
 {
@@ -382,8 +364,22 @@ static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct 
 			mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
 		}
 	}
-	if (by >> MEM_BY_time & 1)
-		stalls_by_time(l, c, kind);
+	if (by >> MEM_BY_time & 1) {
+		struct lat_group *g;
+		uint64_t n, from;
+		uint32_t at;
+
+		l->mem->slice = l->mem->slice ?: slice_of(l);
+		n = lat_span(l, c->end - l->begin) / l->mem->slice;
+		from = n * l->mem->slice;
+		g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
+		if (!g->name[0] && l->khz)
+			snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s",
+				 from / 1000000000u, from % 1000000000u / 1000);
+		else if (!g->name[0])
+			snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
+		mem_add(l, LAT_T_MEM_TIME, g, c, kind);
+	}
 	if (by >> MEM_BY_move & 1) {
 		uint32_t at;
 		struct lat_group *g = row_of(l, c, kind, &at);

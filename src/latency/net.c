@@ -181,21 +181,6 @@ static bool reads_raw(const struct net_task *t)
 	return t->call && !t->sends && t->fd + 1 == t->raw;
 }
 
-static void net_reads_copy(struct lat *l, const struct lat_in *in)
-{
-	struct net_task *t =
-		lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
-	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
-
-	if (!h || h->ended || !h->woke || h->reading)
-		return;
-	if (!t->by_woken && !reads_raw(t))
-		return;
-	if (t->came == 1 && in->f[1] == t->expect)
-		t->came = 0;
-	read_by(l, h, &t->by, in);
-}
-
 /* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
 static void net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
@@ -754,7 +739,17 @@ static void copied(struct lat *l, const struct lat_in *in)
 	int64_t vm;
 
 	if (!k) {
-		net_reads_copy(l, in);
+		struct net_task *t =
+			lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
+		struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
+
+		if (!h || h->ended || !h->woke || h->reading)
+			return;
+		if (!t->by_woken && !reads_raw(t))
+			return;
+		if (t->came == 1 && in->f[1] == t->expect)
+			t->came = 0;
+		read_by(l, h, &t->by, in);
 		return;
 	}
 	if (k->state == SKB_IN && net_is_reader(k, in)) {

@@ -659,37 +659,34 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 		q->q.first++;
 }
 
-/* ... to that link: what was sent up to number n. */
-static void arrived(struct lat *l, struct net_link *k, uint64_t n)
-{
-	uint64_t sent = n - k->proven, got = got_of(l, k);
-
-	if (n == queue_of(l, k->sender)->q.next) {
-		compare(l, k);
-		closes(l, k, n, queue_of(l, k->receiver)->q.next);
-		return;
-	}
-	if (n <= k->proven || k->start == NET_LOST)
-		return;
-	if (got < sent) {
-		link_shown(l, k, NET_LOSS);
-		if (!is_it(l, k)) {
-			contradicted(l, k);
-			return;
-		}
-		if (k->start == NET_UNKNOWN)
-			k->start = NET_SUPPOSED;
-		breaks(l, k);
-	} else if (got == sent && k->start == NET_UNKNOWN) {
-		k->start = NET_SUPPOSED;
-	}
-	link_settle(l, k);
-}
-
 void net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
-	for (uint32_t i = 0; i < q->nlink; i++)
-		arrived(l, &l->net->link[q->link[i]], n);
+	for (uint32_t i = 0; i < q->nlink; i++) {
+		struct net_link *k = &l->net->link[q->link[i]];
+		uint64_t sent = n - k->proven, got = got_of(l, k);
+
+		/* What was sent up to number n, on this link. */
+		if (n == queue_of(l, k->sender)->q.next) {
+			compare(l, k);
+			closes(l, k, n, queue_of(l, k->receiver)->q.next);
+			continue;
+		}
+		if (n <= k->proven || k->start == NET_LOST)
+			continue;
+		if (got < sent) {
+			link_shown(l, k, NET_LOSS);
+			if (!is_it(l, k)) {
+				contradicted(l, k);
+				continue;
+			}
+			if (k->start == NET_UNKNOWN)
+				k->start = NET_SUPPOSED;
+			breaks(l, k);
+		} else if (got == sent && k->start == NET_UNKNOWN) {
+			k->start = NET_SUPPOSED;
+		}
+		link_settle(l, k);
+	}
 }
 
 void net_unsent(struct lat *l, const struct net_ref *ref)

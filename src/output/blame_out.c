@@ -236,23 +236,6 @@ static void blame_put_groups(const struct blame_view *v, bool text, struct json 
 		table_csv(&t, true, b);
 }
 
-static void put_counts(struct sbuf *b, const struct blame_view *v)
-{
-	const char *sep = "\n# spikes: ";
-
-	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
-		if (!blame_count(v->blame, (enum blame_what)w))
-			continue;
-		sbuf_addf(b, "%s%s %" PRIu64, sep, blame_whats[w].name,
-			  blame_count(v->blame, (enum blame_what)w));
-		sep = ", ";
-	}
-	if (sep[0] == ',')
-		sbuf_addf(b, "; %s the %zu %s, one where several overlap\n",
-			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
-			  v->at ? "nearest" : "longest");
-}
-
 static void put_bounds(struct sbuf *b, const struct blame_view *v)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
@@ -285,6 +268,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 {
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
 	const char *note;
+	const char *sep;
 
 	if (grouped(v))
 		blame_put_groups(v, true, NULL, b);
@@ -296,7 +280,18 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 			lat_put_story(b, &v->story[s[i] - blame_spike(v->blame, 0)]);
 	}
 	from = b->len;
-	put_counts(b, v);
+	sep = "\n# spikes: ";
+	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
+		if (!blame_count(v->blame, (enum blame_what)w))
+			continue;
+		sbuf_addf(b, "%s%s %" PRIu64, sep, blame_whats[w].name,
+			  blame_count(v->blame, (enum blame_what)w));
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		sbuf_addf(b, "; %s the %zu %s, one where several overlap\n",
+			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
+			  v->at ? "nearest" : "longest");
 	put_bounds(b, v);
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(b, "# %s\n", note);

@@ -359,33 +359,6 @@ static const struct event_plan *plan_of(struct db *d, const struct tl_item *i)
 	return p;
 }
 
-static void db_put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
-{
-	struct fmt_value v;
-
-	fmt_value(field, rec, &v);
-	switch (v.kind) {
-	case FMT_SIGNED:
-	case FMT_UNSIGNED:
-	case FMT_POINTER: sq_s64(d->sq, (int64_t)v.num); break;
-	case FMT_STRING: sq_str_mem(d->sq, v.p, v.len); break;
-	case FMT_NUMBERS: {
-		_cleanup_(sbuf_free) struct sbuf b = { 0 };
-		const char *sep = "[";
-
-		/* Arrays are texts of JSON. */
-		for (uint32_t k = 0; k < v.len; k++, sep = ",") {
-			sbuf_add(&b, sep);
-			sbuf_add_u64(&b, fmt_element(&v, k));
-		}
-		sbuf_add(&b, v.len ? "]" : "[]");
-		sq_str(d->sq, xsbuf_text(&b));
-		break;
-	}
-	case FMT_ABSENT: sq_null(d->sq); break;
-	}
-}
-
 static void db_put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
 {
 	char reason[EXIT_NAME_MAX];
@@ -408,9 +381,32 @@ static void db_put_fields(struct db *d, const struct event_plan *p, const struct
 		return;
 	}
 	for (size_t k = 0; k < p->table->n; k++) {
-		if (p->field[k])
-			db_put_value(d, p->field[k], i->rec);
-		else
+		if (p->field[k]) {
+			const struct fmt_field *field = p->field[k];
+			struct fmt_value v;
+
+			fmt_value(field, i->rec, &v);
+			switch (v.kind) {
+			case FMT_SIGNED:
+			case FMT_UNSIGNED:
+			case FMT_POINTER: sq_s64(d->sq, (int64_t)v.num); break;
+			case FMT_STRING: sq_str_mem(d->sq, v.p, v.len); break;
+			case FMT_NUMBERS: {
+				_cleanup_(sbuf_free) struct sbuf b = { 0 };
+				const char *sep = "[";
+
+				/* Arrays are texts of JSON. */
+				for (uint32_t j = 0; j < v.len; j++, sep = ",") {
+					sbuf_add(&b, sep);
+					sbuf_add_u64(&b, fmt_element(&v, j));
+				}
+				sbuf_add(&b, v.len ? "]" : "[]");
+				sq_str(d->sq, xsbuf_text(&b));
+				break;
+			}
+			case FMT_ABSENT: sq_null(d->sq); break;
+			}
+		} else
 			sq_null(d->sq);
 	}
 }
@@ -439,24 +435,6 @@ void db_latency(struct db *d, const struct lat *l)
 static int64_t chain_type(enum lat_table_id id, uint32_t group)
 {
 	return (int64_t)id << 32 | group;
-}
-
-/* After the walk: the names of the types of chains, which become better until then. */
-static void db_chain_types(struct db *d)
-{
-	for (unsigned int id = 0; d->lat && id < LAT_TABLES; id++) {
-		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);
-		_cleanup_free_ const char **name = xcalloc(t->ngroup + 1, sizeof(*name));
-
-		for (size_t i = 0; i < t->ngroup; i++)
-			name[t->group[i].order] = t->group[i].name;
-		for (size_t i = 0; i < t->ngroup; i++) {
-			sq_null(d->sq);
-			sq_str(d->sq, name[i]);
-			db_add_at(d, d->table[DB_CHAIN_TYPES],
-				  chain_type((enum lat_table_id)id, (uint32_t)i));
-		}
-	}
 }
 
 void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
@@ -718,7 +696,20 @@ void db_walked(struct db *d, const struct windows *w)
 		sq_known(d->sq, v->s.has_late, v->s.late);
 		db_add(d, DB_ALIGNMENT);
 	}
-	db_chain_types(d);
+	/* After the walk: the names of the types of chains, which become better until then. */
+	for (unsigned int id = 0; d->lat && id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);
+		_cleanup_free_ const char **name = xcalloc(t->ngroup + 1, sizeof(*name));
+
+		for (size_t i = 0; i < t->ngroup; i++)
+			name[t->group[i].order] = t->group[i].name;
+		for (size_t i = 0; i < t->ngroup; i++) {
+			sq_null(d->sq);
+			sq_str(d->sq, name[i]);
+			db_add_at(d, d->table[DB_CHAIN_TYPES],
+				  chain_type((enum lat_table_id)id, (uint32_t)i));
+		}
+	}
 }
 
 void db_note(struct db *d, const char *text)

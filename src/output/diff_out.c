@@ -170,29 +170,6 @@ static struct table diff_table_of(const struct diff_doc *doc, unsigned int form)
 	return t;
 }
 
-/* How sure is one thing, how large another. */
-static void text_sure(const struct diff *d, struct sbuf *b)
-{
-	char text[32];
-
-	if (d->differ) {
-		sbuf_addf(b, "%zu row%s (chance below 1 %%), ", d->differ,
-			  d->differ > 1 ? "s differ" : " differs");
-		snprintf(text, sizeof(text), "%zu", d->beyond);
-		sbuf_addf(b, "%s surely by %.0f %%%s\n", d->beyond ? text : "none", d->least * 100,
-			  d->beyond < d->differ ? " (others: -)" : "");
-	}
-	if (d->smallest > 0)
-		sbuf_addf(b, "half of the rows would have shown a change of %.*f %%\n",
-			  d->smallest < 0.1 ? 1 : 0, d->smallest * 100);
-	if (d->enough_ns && d->cycles)
-		sbuf_addf(b, "to show one of %.0f %%, record about %" PRIu64 " cycles on each side\n",
-			  d->least * 100, d->enough_ns);
-	else if (d->enough_ns)
-		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n",
-			  d->least * 100, str_ns(text, sizeof(text), d->enough_ns));
-}
-
 void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b)
 {
 	static const char *const heads[] = { "PASS", "FAIL", "CANNOT TELL" };
@@ -272,6 +249,7 @@ static void diff_text(const struct diff_doc *doc, struct sbuf *b)
 	const struct diff *d = doc->d;
 	size_t implied = 0;
 	const struct diff *diff;
+	char text[32];
 
 	text_side(doc, 0, b);
 	text_side(doc, 1, b);
@@ -305,7 +283,24 @@ static void diff_text(const struct diff_doc *doc, struct sbuf *b)
 		sbuf_add(b, t.n < d->n ? "...\n" : "");
 	}
 	sbuf_add(b, "\n");
-	text_sure(d, b);
+	/* How sure is one thing, how large another. */
+	if (d->differ) {
+		sbuf_addf(b, "%zu row%s (chance below 1 %%), ", d->differ,
+			  d->differ > 1 ? "s differ" : " differs");
+		snprintf(text, sizeof(text), "%zu", d->beyond);
+		sbuf_addf(b, "%s surely by %.0f %%%s\n", d->beyond ? text : "none", d->least * 100,
+			  d->beyond < d->differ ? " (others: -)" : "");
+	}
+	if (d->smallest > 0)
+		sbuf_addf(b, "half of the rows would have shown a change of %.*f %%\n",
+			  d->smallest < 0.1 ? 1 : 0, d->smallest * 100);
+	if (d->enough_ns && d->cycles)
+		sbuf_addf(b,
+			  "to show one of %.0f %%, record about %" PRIu64 " cycles on each side\n",
+			  d->least * 100, d->enough_ns);
+	else if (d->enough_ns)
+		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n",
+			  d->least * 100, str_ns(text, sizeof(text), d->enough_ns));
 	if (doc->all)
 		sbuf_addf(b, "%zu of %zu rows are within noise (~)", d->n - d->differ, d->n);
 	else

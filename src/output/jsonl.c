@@ -101,23 +101,6 @@ static void jsonl_begin(struct out *o)
 
 /* ---- items ---- */
 
-static void jsonl_put_value(struct json *j, const struct fmt_value *v)
-{
-	switch (v->kind) {
-	case FMT_SIGNED: json_s64(j, (int64_t)v->num); break;
-	case FMT_UNSIGNED: json_u64(j, v->num); break;
-	case FMT_POINTER: json_hex(j, v->num); break;
-	case FMT_STRING: json_str_mem(j, v->p, v->len); break;
-	case FMT_NUMBERS:
-		json_array_begin(j);
-		for (uint32_t i = 0; i < v->len; i++)
-			json_u64(j, fmt_element(v, i));
-		json_array_end(j);
-		break;
-	case FMT_ABSENT: json_null(j); break;
-	}
-}
-
 /* What all items have: where and when. */
 static void put_place(struct json *j, const struct out *o, const struct tl_item *i)
 {
@@ -208,7 +191,19 @@ static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item 
 			if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
 				v.kind = FMT_POINTER;
 			json_key(j, fmt_field_name(i->ev, k));
-			jsonl_put_value(j, &v);
+			switch (v.kind) {
+			case FMT_SIGNED: json_s64(j, (int64_t)v.num); break;
+			case FMT_UNSIGNED: json_u64(j, v.num); break;
+			case FMT_POINTER: json_hex(j, v.num); break;
+			case FMT_STRING: json_str_mem(j, v.p, v.len); break;
+			case FMT_NUMBERS:
+				json_array_begin(j);
+				for (uint32_t m = 0; m < v.len; m++)
+					json_u64(j, fmt_element(&v, m));
+				json_array_end(j);
+				break;
+			case FMT_ABSENT: json_null(j); break;
+			}
 		}
 		json_object_end(j);
 	}

@@ -61,26 +61,6 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 	row_end(o);
 }
 
-/* The number of totals up to each power of two less 1. */
-static void histogram_json(struct json *j, const struct loghist *h)
-{
-	uint64_t n = 0, lo, hi;
-
-	json_put_array(j, "histogram");
-	for (unsigned int i = 0; h && i < LOGHIST_BUCKETS; i++) {
-		n += loghist_count(h, i);
-		loghist_bounds(i, &lo, &hi);
-		if (!n || hi & (hi + 1))
-			continue;
-		json_array_begin(j);
-		json_u64(j, hi);
-		json_u64(j, n);
-		json_array_end(j);
-		n = 0;
-	}
-	json_array_end(j);
-}
-
 /* NULL: none in particular. */
 static const char *word_key(const char *word, char key[KEY_SIZE])
 {
@@ -103,6 +83,8 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 {
 	char key[KEY_SIZE];
 	struct row o;
+	const struct loghist *h;
+	uint64_t n, lo, hi;
 
 	json_object_begin(j);
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
@@ -116,7 +98,22 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 		stage_columns(&o, v, d, g, s);
 	}
 	json_object_end(j);
-	histogram_json(j, g->stage[0]);
+	/* The number of totals up to each power of two less 1. */
+	h = g->stage[0];
+	n = 0;
+	json_put_array(j, "histogram");
+	for (unsigned int i = 0; h && i < LOGHIST_BUCKETS; i++) {
+		n += loghist_count(h, i);
+		loghist_bounds(i, &lo, &hi);
+		if (!n || hi & (hi + 1))
+			continue;
+		json_array_begin(j);
+		json_u64(j, hi);
+		json_u64(j, n);
+		json_array_end(j);
+		n = 0;
+	}
+	json_array_end(j);
 	json_put_object(j, "longest");
 	json_put_u64(j, "begin_host_tsc", g->begin);
 	json_put_u64(j, "end_host_tsc", g->end);
@@ -186,45 +183,6 @@ static void lat_table_json(struct json *j, const struct lat_view *v, const struc
 	json_object_end(j);
 }
 
-static void vcpus_json(struct json *j, const struct lat_view *v)
-{
-	json_put_array(j, "vcpus");
-	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
-		struct lat_times t;
-
-		if (!lat_vcpu_times(v->lat, i, &t))
-			continue;
-		json_object_begin(j);
-		json_put_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
-		json_put_u64(j, "vcpu", t.vcpu);
-		json_put_u64(j, "wall_cycles", t.last - t.first);
-		for (unsigned int s = 0; s < VS_STATES; s++)
-			json_put_known_u64(j, vs_names[s], !lat_lacks(v->lat, "vcpu", vs_names[s]),
-					   t.time[s]);
-		json_object_end(j);
-	}
-	json_array_end(j);
-}
-
-/* null: unknown. */
-static void bounds_json(struct json *j, const struct lat_view *v)
-{
-	json_put_array(j, "alignment");
-	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
-		if (!v->bound[m].guest)
-			continue;
-		json_object_begin(j);
-		json_put_str(j, "vm", lat_vm_label(v, (int64_t)m));
-		put_time(j, v, "off_early", v->bound[m].known, v->bound[m].early);
-		put_time(j, v, "off_late", v->bound[m].known, v->bound[m].late);
-		if (v->bound[m].uncertain)
-			json_put_str(j, "tsc_offset_from", "events");
-		put_time(j, v, "uncertain", true, v->bound[m].uncertain);
-		json_object_end(j);
-	}
-	json_array_end(j);
-}
-
 static void lat_json(const struct lat_view *v, struct sbuf *b)
 {
 	struct json j;
@@ -240,9 +198,40 @@ static void lat_json(const struct lat_view *v, struct sbuf *b)
 		json_key(&j, t->desc->name);
 		lat_table_json(&j, v, t, v->story[id]);
 	}
-	if (v->want[LAT_SCHED])
-		vcpus_json(&j, v);
-	bounds_json(&j, v);
+	if (v->want[LAT_SCHED]) {
+		json_put_array(&j, "vcpus");
+		for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+			struct lat_times t;
+
+			if (!lat_vcpu_times(v->lat, i, &t))
+				continue;
+			json_object_begin(&j);
+			json_put_str(&j, "vm", lat_vm_label(v, (int64_t)t.vm));
+			json_put_u64(&j, "vcpu", t.vcpu);
+			json_put_u64(&j, "wall_cycles", t.last - t.first);
+			for (unsigned int s = 0; s < VS_STATES; s++)
+				json_put_known_u64(&j, vs_names[s],
+						   !lat_lacks(v->lat, "vcpu", vs_names[s]),
+						   t.time[s]);
+			json_object_end(&j);
+		}
+		json_array_end(&j);
+	}
+	/* null: unknown. */
+	json_put_array(&j, "alignment");
+	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
+		if (!v->bound[m].guest)
+			continue;
+		json_object_begin(&j);
+		json_put_str(&j, "vm", lat_vm_label(v, (int64_t)m));
+		put_time(&j, v, "off_early", v->bound[m].known, v->bound[m].early);
+		put_time(&j, v, "off_late", v->bound[m].known, v->bound[m].late);
+		if (v->bound[m].uncertain)
+			json_put_str(&j, "tsc_offset_from", "events");
+		put_time(&j, v, "uncertain", true, v->bound[m].uncertain);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
 	evidence_json("needs", lat_needs(v->lat), &j);
 	json_put_array(&j, "notes");
 	for (size_t i = 0; lat_note(v->lat, i); i++)

@@ -469,29 +469,6 @@ static void histogram_text(struct sbuf *b, const struct lat_view *v, const struc
 	}
 }
 
-/* What the stages of the table mean, or lack. */
-static void meanings(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
-{
-	char need[64];
-
-	for (unsigned int s = 0; s < LAT_STAGES; s++) {
-		bool used = false;
-		uint32_t lacks;
-
-		for (size_t g = 0; g < t->ngroup && !used; g++)
-			used = t->group[g].stage[s];
-		if (used)
-			sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s],
-				  t->desc->stage_help[s]);
-		lacks = !used && t->desc->stage[s] ?
-				lat_lacks(v->lat, t->desc->name, t->desc->stage[s]) : 0;
-		if (lacks)
-			sbuf_addf(b, "%s  %-9s not recorded:", s ? "" : "\n", t->desc->stage[s]);
-		for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
-			sbuf_addf(b, " %s%s", need, lacks >> 1 < bit ? "\n" : ",");
-	}
-}
-
 static bool any_count(const struct lat_table *t)
 {
 	for (unsigned int c = 0; c < LAT_COUNTS; c++)
@@ -634,7 +611,27 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	table_text(&table, b);
 	from = b->len;
 	if (!is_view(id)) {
-		meanings(b, v, t);
+		char need[64];
+
+		/* What the stages of the table mean, or lack. */
+		for (unsigned int s = 0; s < LAT_STAGES; s++) {
+			bool used = false;
+			uint32_t lacks;
+
+			for (size_t g = 0; g < t->ngroup && !used; g++)
+				used = t->group[g].stage[s];
+			if (used)
+				sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s],
+					  t->desc->stage_help[s]);
+			lacks = !used && t->desc->stage[s]
+					? lat_lacks(v->lat, t->desc->name, t->desc->stage[s])
+					: 0;
+			if (lacks)
+				sbuf_addf(b, "%s  %-9s not recorded:", s ? "" : "\n",
+					  t->desc->stage[s]);
+			for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
+				sbuf_addf(b, " %s%s", need, lacks >> 1 < bit ? "\n" : ",");
+		}
 		text_wrap(b, from, "            ", v->width);
 		histogram_text(b, v, t);
 	}

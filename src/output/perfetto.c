@@ -219,18 +219,6 @@ static void pf_irq_line(struct out *o, const struct tl_item *i, const struct evi
 	pf_instant(o, t, e, i, flow_accept(p, q, number));
 }
 
-static void pf_irq_enter(struct pf *p, const struct tl_item *i)
-{
-	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
-
-	for (unsigned int n = 0; q && q->listed && n < p->irq_kind->numbers; n++) {
-		if (!q->of[n].flow || q->of[n].injected)
-			continue;
-		q->of[n].injected = true;
-		q->of[n].entered = i->host;
-	}
-}
-
 /* Lines that went in, and may be this handler's; or, without a name, any. */
 static bool is_in(const struct pf *p, const struct pf_irq *irq, unsigned int number,
 		  const char *name)
@@ -247,19 +235,6 @@ static void lines_drop(struct pf *p, struct pf_irqs *q, uint64_t before, const c
 
 /* Of common_flags (include/linux/trace_events.h): interrupts off, in one, or in an NMI. */
 #define FLAG_BUSY 0x49
-
-/*
- * A guest that goes on with its interrupts on has taken what went in, as far as its stamps can be
- * told from those of the entry.
- */
-static void pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i)
-{
-	uint64_t slack = tl_hostmap(o->t)->vm[i->vm].uncertain;
-	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
-
-	if (q->listed && !(fmt_flags(i->src->fmt, i->rec) & FLAG_BUSY) && i->host > slack)
-		lines_drop(p, q, i->host - slack, NULL);
-}
 
 /*
  * The line behind a handler is one that went in and may be its; which of several was learnt from
@@ -488,8 +463,16 @@ static void kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	e.iid = t->ran_iid;
 	slice_begin(o, cpu, PF_GUEST, &e);
 	pf_time_slice(o, t, PF_GUEST, "guest");
-	if (p->irqs_listed)
-		pf_irq_enter(p, i);
+	if (p->irqs_listed) {
+		struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
+
+		for (unsigned int n = 0; q && q->listed && n < p->irq_kind->numbers; n++) {
+			if (!q->of[n].flow || q->of[n].injected)
+				continue;
+			q->of[n].injected = true;
+			q->of[n].entered = i->host;
+		}
+	}
 }
 
 /* The name of the reason as a number: each is made once. */
@@ -769,8 +752,18 @@ static void perfetto_item(struct out *o, const struct tl_item *i)
 		}
 		c = pf_cpu(pf, i);
 		pf_ftrace(o, pf, c, type, i);
-		if (pf->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
-			pf_irq_passed(o, pf, i);
+		if (pf->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced) {
+			uint64_t slack = tl_hostmap(o->t)->vm[i->vm].uncertain;
+			struct pf_irqs *q = irqs_of(pf, i->vm, (uint64_t)i->vcpu);
+
+			/*
+			 * A guest that goes on with its interrupts on has taken what went in, as
+			 * far as its stamps can be told from those of the entry.
+			 */
+			if (q->listed && !(fmt_flags(i->src->fmt, i->rec) & FLAG_BUSY) &&
+			    i->host > slack)
+				lines_drop(pf, q, i->host - slack, NULL);
+		}
 		if (type && type->info->role != EV_NONE)
 			put_meaning(o, i, type->info, c);
 	} else {

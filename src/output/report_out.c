@@ -536,28 +536,6 @@ static void report_put(const struct report_doc *d, enum family f, const struct h
 		b->error = sbuf_write(b, d->f);
 }
 
-static void metric_rows(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
-			const struct report_table *t, struct sbuf *b)
-{
-	char name[METRICS_REASONS + 1][REPORT_NAME];
-	uint64_t v[METRICS_REASONS + 1] = { 0 };
-	size_t n = 0, k;
-
-	for (size_t i = 0; i < t->n; i++) {
-		if (n < METRICS_REASONS)
-			report_key_name(d->r, t->row[i].key, name[n]);
-		else
-			strcpy(name[n], "(others)");
-		/* A capture may call two reasons the same. */
-		for (k = 0; strcmp(name[k], name[n]);)
-			k++;
-		n += k == n && n < METRICS_REASONS;
-		v[k] += f == EXITS ? t->row[i].samples : t->row[i].total_time;
-	}
-	for (k = 0; k < n || (k == METRICS_REASONS && v[k]); k++)
-		report_put(d, f, vm, "reason", name[k], v[k], b);
-}
-
 static void family_of_vm(const struct report_doc *d, enum family f,
 			 const struct report_filter *filter, struct sbuf *b)
 {
@@ -566,7 +544,23 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 
 	report_table(d->r, filter, KEY_SAMPLE, &t);
 	if (f == EXITS || f == SECONDS) {
-		metric_rows(d, f, vm, &t, b);
+		char name[METRICS_REASONS + 1][REPORT_NAME];
+		uint64_t v[METRICS_REASONS + 1] = { 0 };
+		size_t n = 0, k;
+
+		for (size_t i = 0; i < t.n; i++) {
+			if (n < METRICS_REASONS)
+				report_key_name(d->r, t.row[i].key, name[n]);
+			else
+				strcpy(name[n], "(others)");
+			/* A capture may call two reasons the same. */
+			for (k = 0; strcmp(name[k], name[n]);)
+				k++;
+			n += k == n && n < METRICS_REASONS;
+			v[k] += f == EXITS ? t.row[i].samples : t.row[i].total_time;
+		}
+		for (k = 0; k < n || (k == METRICS_REASONS && v[k]); k++)
+			report_put(d, f, vm, "reason", name[k], v[k], b);
 	} else if (f == PARTS) {
 		char unknown[EVIDENCE_TEXT];
 

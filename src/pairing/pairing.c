@@ -42,25 +42,6 @@ static bool same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/*
- * Another capture of a VM that has one already: of another boot, or of other events. By its own
- * stamps each finds its place; the same one twice would only be a mistake.
- */
-static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_err *err)
-{
-	bool again = false;
-
-	for (const struct pairing_guest *o = p->guest; o != g; o++) {
-		if (same_file(o->c.cap->path, g->c.cap->path))
-			return err_set(err, EINVAL, "%s and %s are one and the same capture",
-				       o->c.cap->path, g->c.cap->path);
-		again |= p->map->vm[o->vm].of == g->vm;
-	}
-	if (again)
-		g->vm = hostmap_add_side(p->map, g->vm);
-	return 0;
-}
-
 /* What a map given by hand is about to replace. */
 static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 {
@@ -149,6 +130,7 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 	_cleanup_free_ char *path = NULL;
 	const char *sel;
 	int ret;
+	bool again;
 
 	pairing_split(operand, &path, &sel);
 	ret = evidence_open(path, &g->c.cap, &g->c.fmt, err);
@@ -172,9 +154,19 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 		return ret;
 	g->vm = g->match.vm;
 	p->map->vm[g->vm].paired = true;
-	ret = check_again(p, g, err);
-	if (ret)
-		return ret;
+	/*
+	 * Another capture of a VM that has one already: of another boot, or of other events. By its
+	 * own stamps each finds its place; the same one twice would only be a mistake.
+	 */
+	again = false;
+	for (const struct pairing_guest *o = p->guest; o != g; o++) {
+		if (same_file(o->c.cap->path, g->c.cap->path))
+			return err_set(err, EINVAL, "%s and %s are one and the same capture",
+				       o->c.cap->path, g->c.cap->path);
+		again |= p->map->vm[o->vm].of == g->vm;
+	}
+	if (again)
+		g->vm = hostmap_add_side(p->map, g->vm);
 	/* Its clock, given by hand or solved, replaces what the captures say. */
 	if (p->has_forced || g->match.solved)
 		keep_recorded(p, g);

@@ -80,30 +80,6 @@ static struct tsc_map shift_line(const struct cap_shift_sample *a, const struct 
 	return map;
 }
 
-static void add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
-		    const struct capture *guest, uint32_t cpu)
-{
-	unsigned int changes = 0;
-	uint64_t lo, hi, from;
-	struct tsc_map map = map_of(s, &s->sample[0]);
-
-	if (tsc_map_check(&map)) /* nonsense: the vCPU stays without */
-		return;
-	hostmap_force_vcpu(m, vm, vcpu, 0, &map);
-	for (size_t i = 1; i < s->nsample && changes < MAX_CHANGES; i++) {
-		struct tsc_map next = map_of(s, &s->sample[i]);
-
-		if (next.offset == map.offset)
-			continue;
-		from = first_after(guest, cpu, next.offset - map.offset,
-				   (uint64_t)s->sample[i].time);
-		map.offset = next.offset;
-		changes++;
-		if (!tsc_to_host(&map, from, &lo, &hi) && lo)
-			hostmap_force_vcpu(m, vm, vcpu, lo, &map);
-	}
-}
-
 void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 {
 	/* Bit 0: PTP's, to be interpolated, not KVM's. */
@@ -130,7 +106,27 @@ void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest
 					hostmap_force_vcpu(m, vm, vcpu, from, &map);
 			}
 		} else {
-			add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
+			const struct cap_shift *s = &guest->shift[i];
+			uint32_t cpu = (uint32_t)i;
+			unsigned int changes = 0;
+			uint64_t lo, hi, from;
+			struct tsc_map map = map_of(s, &s->sample[0]);
+
+			if (tsc_map_check(&map)) /* nonsense: the vCPU stays without */
+				continue;
+			hostmap_force_vcpu(m, vm, vcpu, 0, &map);
+			for (size_t k = 1; k < s->nsample && changes < MAX_CHANGES; k++) {
+				struct tsc_map next = map_of(s, &s->sample[k]);
+
+				if (next.offset == map.offset)
+					continue;
+				from = first_after(guest, cpu, next.offset - map.offset,
+						   (uint64_t)s->sample[k].time);
+				map.offset = next.offset;
+				changes++;
+				if (!tsc_to_host(&map, from, &lo, &hi) && lo)
+					hostmap_force_vcpu(m, vm, vcpu, lo, &map);
+			}
 		}
 	}
 	hostmap_rebuild(m, vm);

@@ -184,42 +184,6 @@ static bool fits_in_part(const struct solve_result *r)
 	return r->outside > r->inside / 16;
 }
 
-/* One for all vCPUs. */
-static void offset_reason(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	const struct solve_result *r = &verify_solution(g)->r;
-	const struct tsc_map *m = &verify_solution(g)->map;
-	int64_t offset = (int64_t)r->offset;
-
-	if (g->solved) {
-		sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap), offset);
-		pairing_add_ratio(b, m);
-		if (g->verdict == ALIGN_OK)
-			sbuf_addf(b,
-				  "; any from %" PRId64 " to %" PRId64 " leaves no event outside",
-				  shifted(m, r->offset, g->a.shift_hi),
-				  shifted(m, r->offset, g->a.shift_lo));
-	} else if (fits_in_part(r)) {
-		sbuf_addf(b,
-			  "no offset fits all the time: %s %" PRId64 " is right for %" PRIu64
-			  " of %" PRIu64 " events",
-			  pairing_offset_name(v->p.host.cap), offset, r->inside,
-			  r->inside + r->outside);
-		if (g->used && does_as_well(g->used->offset, r))
-			sbuf_add(b, ", which is the one used");
-	} else {
-		sbuf_addf(b,
-			  "the data ask for %s %" PRId64 " (%" PRIu64 " of %" PRIu64
-			  " events inside)",
-			  pairing_offset_name(v->p.host.cap), offset, r->inside,
-			  r->inside + r->outside);
-		if (g->used)
-			add_wrong(v, g->used->offset, r, b);
-	}
-	judge_end(b);
-	add_unique(v, r, b);
-}
-
 /* A vCPU with an offset of its own. */
 static void own_reason(const struct verify *v, const struct verify_guest *g,
 		       const struct solution_vcpu *o, struct sbuf *b)
@@ -264,7 +228,40 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		return;
 	}
 	if (!s->n_own) {
-		offset_reason(v, g, b);
+		const struct solve_result *r = &verify_solution(g)->r;
+		const struct tsc_map *m = &verify_solution(g)->map;
+		int64_t offset = (int64_t)r->offset;
+
+		/* One for all vCPUs. */
+		if (g->solved) {
+			sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap),
+				  offset);
+			pairing_add_ratio(b, m);
+			if (g->verdict == ALIGN_OK)
+				sbuf_addf(b,
+					  "; any from %" PRId64 " to %" PRId64
+					  " leaves no event outside",
+					  shifted(m, r->offset, g->a.shift_hi),
+					  shifted(m, r->offset, g->a.shift_lo));
+		} else if (fits_in_part(r)) {
+			sbuf_addf(b,
+				  "no offset fits all the time: %s %" PRId64
+				  " is right for %" PRIu64 " of %" PRIu64 " events",
+				  pairing_offset_name(v->p.host.cap), offset, r->inside,
+				  r->inside + r->outside);
+			if (g->used && does_as_well(g->used->offset, r))
+				sbuf_add(b, ", which is the one used");
+		} else {
+			sbuf_addf(b,
+				  "the data ask for %s %" PRId64 " (%" PRIu64 " of %" PRIu64
+				  " events inside)",
+				  pairing_offset_name(v->p.host.cap), offset, r->inside,
+				  r->inside + r->outside);
+			if (g->used)
+				add_wrong(v, g->used->offset, r, b);
+		}
+		judge_end(b);
+		add_unique(v, r, b);
 		return;
 	}
 	for (size_t i = 0; i < s->n_own; i++)
@@ -340,28 +337,6 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	judge_end(b);
 }
 
-/* Where the outside events are: that distinguishes a wrong offset from a missed change of it. */
-static void outside_where(const struct verify *v, const struct align *a, struct sbuf *b)
-{
-	if (a->vcpus_bad == 1 && a->vcpus > 1)
-		sbuf_addf(b, "only vCPU %" PRIu32 " of %zu is affected: its offset differs",
-			  a->bad_vcpu, a->vcpus);
-	else
-		sbuf_addf(b, "%zu of %zu vCPUs are affected", a->vcpus_bad, a->vcpus);
-	sbuf_add(b, "; from ");
-	add_time(v, a->bad_from, b);
-	sbuf_add(b, " to ");
-	add_time(v, a->bad_to, b);
-	/* With a wrong constant some are outside, here and there; after a change, most are. */
-	if (a->bad_after_good > 50 && a->total.outside * 4 > a->bad_inside - a->bad_after_good)
-		sbuf_addf(b,
-			  "; the %" PRIu64
-			  " events before that were inside: the offset changed, or "
-			  "host events were lost, at that time",
-			  a->bad_after_good);
-	judge_end(b);
-}
-
 /* What is wrong, if that can be said: a constant, or the rate. */
 static void outside_why(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
@@ -413,14 +388,41 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 	judge_end(b);
 	if (a->total.outside) {
 		outside_why(v, g, b);
-		outside_where(v, a, b);
+		/*
+		 * Where the outside events are: that distinguishes a wrong offset from a missed
+		 * change of it.
+		 */
+		if (a->vcpus_bad == 1 && a->vcpus > 1)
+			sbuf_addf(b, "only vCPU %" PRIu32 " of %zu is affected: its offset differs",
+				  a->bad_vcpu, a->vcpus);
+		else
+			sbuf_addf(b, "%zu of %zu vCPUs are affected", a->vcpus_bad, a->vcpus);
+		sbuf_add(b, "; from ");
+		add_time(v, a->bad_from, b);
+		sbuf_add(b, " to ");
+		add_time(v, a->bad_to, b);
+		/*
+		 * With a wrong constant some are outside, here and there; after a change, most are.
+		 */
+		if (a->bad_after_good > 50 &&
+		    a->total.outside * 4 > a->bad_inside - a->bad_after_good)
+			sbuf_addf(b,
+				  "; the %" PRIu64
+				  " events before that were inside: the offset changed, or "
+				  "host events were lost, at that time",
+				  a->bad_after_good);
+		judge_end(b);
 	}
 }
 
-static void unknown_cause(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+static void judge_unknown(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
-	const struct hostmap *map = v->p.map;
+	const struct hostmap *map;
 
+	sbuf_addf(b, "cannot tell: %" PRIu64 " guest events could be checked", g->a.total.checked);
+	add_unchecked(&g->a, b);
+	judge_end(b);
+	map = v->p.map;
 	if (!map->entries || !map->exits)
 		sbuf_addf(b,
 			  "the host capture has %" PRIu64 " kvm_entry and %" PRIu64
@@ -464,14 +466,6 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			    "record longer, with events that are frequent in the guest (sched:*, "
 			    "irq_vectors:*, timer:*)");
 	judge_end(b);
-}
-
-static void judge_unknown(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	sbuf_addf(b, "cannot tell: %" PRIu64 " guest events could be checked", g->a.total.checked);
-	add_unchecked(&g->a, b);
-	judge_end(b);
-	unknown_cause(v, g, b);
 	blind_reason(v, g, b);
 }
 

@@ -292,23 +292,6 @@ static void take_place(struct solve *s, const struct solve_place *p, struct solv
 		*next = *p;
 }
 
-static void fill_result(const struct solve *s, const struct solve_place *best,
-			const struct solve_place *next, struct solve_result *r)
-{
-	uint64_t base = s->g0 - s->h0;
-
-	r->found = true;
-	r->offset_lo = base + (uint64_t)best->low;
-	r->offset_hi = base + (uint64_t)best->high;
-	r->offset = base + (uint64_t)(best->from + (best->to - best->from) / 2);
-	r->inside = best->inside;
-	r->outside = best->outside;
-	r->has_next = next->score != INT64_MIN;
-	r->next_distance = next->from - best->from;
-	r->next_inside = next->inside;
-	r->next_outside = next->outside;
-}
-
 COMPARE_BY(by_place, struct solve_place, .from);
 
 /* Other places that contradict no more and are based on as much: as good as the best. */
@@ -454,6 +437,7 @@ int solve_cells(struct solve *s, struct solve_result *r)
 	struct solve_place best = { .score = INT64_MIN }, next = { .score = INT64_MIN };
 	_cleanup_free_ struct solve_place *p = NULL;
 	int ret = narrow(s);
+	uint64_t base;
 
 	if (ret || !s->ncell)
 		return ret;
@@ -464,7 +448,17 @@ int solve_cells(struct solve *s, struct solve_result *r)
 	if (ret || best.score == INT64_MIN)
 		return ret;
 	r->equal = count_equal(s, p, s->ncell, &best);
-	fill_result(s, &best, &next, r);
+	base = s->g0 - s->h0;
+	r->found = true;
+	r->offset_lo = base + (uint64_t)best.low;
+	r->offset_hi = base + (uint64_t)best.high;
+	r->offset = base + (uint64_t)(best.from + (best.to - best.from) / 2);
+	r->inside = best.inside;
+	r->outside = best.outside;
+	r->has_next = next.score != INT64_MIN;
+	r->next_distance = next.from - best.from;
+	r->next_inside = next.inside;
+	r->next_outside = next.outside;
 	r->found = !is_chance(s, r);
 	return r->found ? 0 : -EDOM;
 }

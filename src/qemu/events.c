@@ -324,34 +324,6 @@ static bool plain_type(const char *s, size_t n, char *buf, size_t size)
 	return true;
 }
 
-static void classify(struct qev_arg *a)
-{
-	size_t n = strlen(a->type), stars = 0;
-	char plain[64];
-
-	for (size_t i = 0; i < n; i++)
-		stars += a->type[i] == '*';
-	a->kind = QEV_UNSIGNED;
-	a->size = 8;
-	if (!plain_type(a->type, n, plain, sizeof(plain)))
-		return;
-	if (stars == 1 && !strcmp(plain, "char")) {
-		a->kind = QEV_STRING;
-		a->size = 0;
-		return;
-	}
-	if (stars) {
-		a->kind = QEV_POINTER;
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		if (!strcmp(types[i].name, plain)) {
-			a->kind = types[i].kind;
-			a->size = types[i].size;
-		}
-	}
-}
-
 /* ---- one declaration ---- */
 
 struct decl {
@@ -374,12 +346,36 @@ static size_t qevents_trim(const char *s, size_t n)
 static void arg_add(struct qev *e, const char *type, size_t ntype, const char *name, size_t nname)
 {
 	struct qev_arg *a = &e->arg[e->nargs];
+	size_t n, stars;
+	char plain[64];
 
 	a->type = xstrndup(type, ntype);
 	a->name = xstrndup(name, nname);
 	e->nargs++;
 	str_printable(a->type);
-	classify(a);
+	n = strlen(a->type);
+	stars = 0;
+	for (size_t i = 0; i < n; i++)
+		stars += a->type[i] == '*';
+	a->kind = QEV_UNSIGNED;
+	a->size = 8;
+	if (!plain_type(a->type, n, plain, sizeof(plain)))
+		return;
+	if (stars == 1 && !strcmp(plain, "char")) {
+		a->kind = QEV_STRING;
+		a->size = 0;
+		return;
+	}
+	if (stars) {
+		a->kind = QEV_POINTER;
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		if (!strcmp(types[i].name, plain)) {
+			a->kind = types[i].kind;
+			a->size = types[i].size;
+		}
+	}
 }
 
 /* "const char *path": the name is the last word. */

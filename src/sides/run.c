@@ -272,26 +272,6 @@ static void sides_take_signals(struct sides *x)
 
 /* ---- time ---- */
 
-/* It was told to end: what its ring still holds may take a while, but not for ever. */
-static void wait_for_end(struct sides *x, struct side *s, uint64_t now)
-{
-	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
-	uint64_t took = now - s->begun;
-	const char *why = now - s->since > STALL_NS ? "has sent nothing for 10 s"
-			  : limit && took / TIMES_MAX >= limit
-				  ? "goes on sending (--guest-timeout allows more time)"
-				  : NULL;
-	char bytes[32];
-
-	if (why) {
-		x->note("%s: was told to end and %s: it is given up", s->name, why);
-		give_up(s);
-	} else if (took >= SIDES_SECOND && took / SIDES_SECOND % 10 == 0) {
-		x->note("waiting for %s to end: it goes on sending, %s so far; Ctrl-C gives it up",
-			s->name, str_bytes(bytes, sizeof(bytes), s->news.bytes));
-	}
-}
-
 /* Its process on this host says something each second, unless it is stopped. */
 static void look_at_teller(struct sides *x, struct side *s, uint64_t since)
 {
@@ -337,7 +317,24 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);
 	} else if (s->state == SIDE_STOPPING && !s->killed) {
-		wait_for_end(x, s, now);
+		uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
+		uint64_t took = now - s->begun;
+		const char *why = now - s->since > STALL_NS ? "has sent nothing for 10 s"
+				  : limit && took / TIMES_MAX >= limit
+					  ? "goes on sending (--guest-timeout allows more time)"
+					  : NULL;
+		char bytes[32];
+
+		/*
+		 * It was told to end: what its ring still holds may take a while, but not for ever.
+		 */
+		if (why) {
+			x->note("%s: was told to end and %s: it is given up", s->name, why);
+			give_up(s);
+		} else if (took >= SIDES_SECOND && took / SIDES_SECOND % 10 == 0) {
+			x->note("waiting for %s to end: it goes on sending, %s so far; Ctrl-C gives it up",
+				s->name, str_bytes(bytes, sizeof(bytes), s->news.bytes));
+		}
 	} else if (s->spec && s->state != SIDE_ENDED && !s->live && !s->killed) {
 		/* It was started, and nothing says yet that it records. */
 		uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;

@@ -390,40 +390,11 @@ static bool waits_there(const struct stuck_verdict *v)
 	return false;
 }
 
-/* It is on a CPU, or was most of the time. */
-static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdict *v)
-{
-	uint64_t ticks = o->ticks_user + o->ticks_kernel + o->ticks_guest;
-	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
-
-	if (!samples && exits_of(o) == o->count[STUCK_SAMPLE] && !accesses_of(o) &&
-	    !o->count[STUCK_TO_USER]) {
-		if (ticks >= 10 && permille(o->ticks_user, ticks) >= MOSTLY)
-			return STUCK_VMM;
-		if (o->blind && o->at[STUCK_AT_HALT] && o->turns > 2)
-			return STUCK_RUNNING;
-		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
-	}
-	/*
-	 * That it is always at one place is no hang: programs compute, and kernels copy. It is one
-	 * if the guest takes no interrupts and does nothing else, or if that place is where one
-	 * only waits.
-	 */
-	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
-	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) &&
-	    (waits_there(v) || v->deaf ||
-	     (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
-	      o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100)))
-		return STUCK_SPINNING;
-	/* It did something and was then held up, but by no one thing for most of the time. */
-	if (o->has_sched && !v->run_pm)
-		return STUCK_UNKNOWN;
-	return STUCK_RUNNING;
-}
-
 static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdict *v)
 {
 	unsigned int can;
+	uint64_t ticks;
+	bool samples;
 
 	if (!o->looks || v->at_pm[STUCK_AT_GONE])
 		return STUCK_UNKNOWN;
@@ -456,7 +427,32 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 	if (is_halted(o, v)) /* and was woken? */
 		return exits_of(o) || (o->blind && o->turns > 2 && !v->deaf) ? STUCK_IDLE
 									     : STUCK_HALTED;
-	return runs(o, v);
+	/* It is on a CPU, or was most of the time. */
+	ticks = o->ticks_user + o->ticks_kernel + o->ticks_guest;
+	samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
+	if (!samples && exits_of(o) == o->count[STUCK_SAMPLE] && !accesses_of(o) &&
+	    !o->count[STUCK_TO_USER]) {
+		if (ticks >= 10 && permille(o->ticks_user, ticks) >= MOSTLY)
+			return STUCK_VMM;
+		if (o->blind && o->at[STUCK_AT_HALT] && o->turns > 2)
+			return STUCK_RUNNING;
+		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
+	}
+	/*
+	 * That it is always at one place is no hang: programs compute, and kernels copy. It is one
+	 * if the guest takes no interrupts and does nothing else, or if that place is where one
+	 * only waits.
+	 */
+	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
+	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) &&
+	    (waits_there(v) || v->deaf ||
+	     (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
+	      o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100)))
+		return STUCK_SPINNING;
+	/* It did something and was then held up, but by no one thing for most of the time. */
+	if (o->has_sched && !v->run_pm)
+		return STUCK_UNKNOWN;
+	return STUCK_RUNNING;
 }
 
 void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)

@@ -357,30 +357,6 @@ static bool wchan_is(const struct stuck_task *t, const char *prefix)
 	return str_starts(t->wchan, prefix);
 }
 
-static enum stuck_at asleep(struct stuck_task *t)
-{
-	if (file_read_line(t->dir, "wchan", t->wchan, sizeof(t->wchan)) || !strcmp(t->wchan, "0"))
-		t->wchan[0] = '\0';
-	str_printable(t->wchan);
-	if (!read_syscall(t))
-		return STUCK_AT_CPU;
-	if (wchan_is(t, "do_freezer_trap") || wchan_is(t, "__refrigerator") ||
-	    wchan_is(t, "get_signal"))
-		return STUCK_AT_FREEZE;
-	if (t->state == 'D')
-		return STUCK_AT_WAIT;
-	if (t->in_run)
-		/*
-		 * The kernel function in which a halted vCPU sleeps, by the names that compilers
-		 * made of it.
-		 */
-		return (!t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
-			wchan_is(t, "vmx_") || wchan_is(t, "svm_"))
-			       ? STUCK_AT_HALT
-			       : STUCK_AT_WAIT;
-	return STUCK_AT_USER;
-}
-
 static enum stuck_at at_of(struct stuck_task *t)
 {
 	switch (t->state) {
@@ -389,7 +365,28 @@ static enum stuck_at at_of(struct stuck_task *t)
 	case 'T':
 	case 't': return STUCK_AT_STOP;
 	case 'R': return STUCK_AT_CPU;
-	default: return asleep(t);
+	default:
+		if (file_read_line(t->dir, "wchan", t->wchan, sizeof(t->wchan)) ||
+		    !strcmp(t->wchan, "0"))
+			t->wchan[0] = '\0';
+		str_printable(t->wchan);
+		if (!read_syscall(t))
+			return STUCK_AT_CPU;
+		if (wchan_is(t, "do_freezer_trap") || wchan_is(t, "__refrigerator") ||
+		    wchan_is(t, "get_signal"))
+			return STUCK_AT_FREEZE;
+		if (t->state == 'D')
+			return STUCK_AT_WAIT;
+		if (t->in_run)
+			/*
+			 * The kernel function in which a halted vCPU sleeps, by the names that
+			 * compilers made of it.
+			 */
+			return (!t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
+				wchan_is(t, "vmx_") || wchan_is(t, "svm_"))
+				       ? STUCK_AT_HALT
+				       : STUCK_AT_WAIT;
+		return STUCK_AT_USER;
 	}
 }
 

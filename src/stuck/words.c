@@ -512,23 +512,6 @@ static void words_put_thread(struct json *j, const struct stuck_vcpu *c)
 		     c->obs.peeked && c->peek.reason ? exit_userspace_name(c->peek.reason) : NULL);
 }
 
-static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
-{
-	_cleanup_(sbuf_free) struct sbuf why = { 0 };
-
-	json_object_begin(j);
-	json_put_u64(j, "vcpu", c->vcpu->id);
-	json_put_known_u64(j, "tid", c->vcpu->tid, c->vcpu->tid);
-	json_put_str(j, "class", stuck_class_name(c->v.class));
-	json_put_bool(j, "stuck", stuck_class_is(c->v.class));
-	json_put_bool(j, "sure", is_sure(s, c));
-	add_why(s, c, &why);
-	words_put_text(j, "why", &why);
-	put_guest(s, j, c);
-	words_put_thread(j, c);
-	json_object_end(j);
-}
-
 static void print_json(const struct stuck *s, struct sbuf *out)
 {
 	const struct stuck_vcpu *c = s->vcpu, *end = s->vcpu + s->n;
@@ -556,8 +539,21 @@ static void print_json(const struct stuck *s, struct sbuf *out)
 		json_put_str(&j, "vmm", vm->vmm);
 		json_put_str(&j, "verdict", verdict(c, vcpus_of(s, c)));
 		json_put_array(&j, "vcpus");
-		for (; c < end && c->vm == vm; c++)
-			put_vcpu(s, &j, c);
+		for (; c < end && c->vm == vm; c++) {
+			_cleanup_(sbuf_free) struct sbuf why = { 0 };
+
+			json_object_begin(&j);
+			json_put_u64(&j, "vcpu", c->vcpu->id);
+			json_put_known_u64(&j, "tid", c->vcpu->tid, c->vcpu->tid);
+			json_put_str(&j, "class", stuck_class_name(c->v.class));
+			json_put_bool(&j, "stuck", stuck_class_is(c->v.class));
+			json_put_bool(&j, "sure", is_sure(s, c));
+			add_why(s, c, &why);
+			words_put_text(&j, "why", &why);
+			put_guest(s, &j, c);
+			words_put_thread(&j, c);
+			json_object_end(&j);
+		}
 		json_array_end(&j);
 		json_object_end(&j);
 	}

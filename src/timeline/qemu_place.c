@@ -158,32 +158,6 @@ static void host_access(struct host_side *h, struct host_thread *t, struct qanch
 	anchor_add(h->out, a);
 }
 
-/*
- * QEMU's back ends are called one after the other, in unknown order: its event is after the
- * thread's previous marker and before its next one.
- */
-static void host_print(struct host_side *h, struct host_thread *t, struct qanchor *a,
-		      const struct tl_item *i, const struct fmt_field *buf)
-{
-	struct fmt_value text;
-	size_t n = 0;
-
-	fmt_value(buf, i->rec, &text);
-	if (text.kind != FMT_STRING)
-		return;
-	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
-		n++;
-	if (t->print)
-		h->out->v[t->print - 1].hi = a->at;
-	h->out->prints = true;
-	a->kind = QANCHOR_PRINT;
-	a->label = mix_text(0, (const char *)text.p, n);
-	a->lo = t->printed;
-	t->printed = a->at;
-	t->print = h->out->n + 1;
-	anchor_add(h->out, a);
-}
-
 static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
 			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
@@ -249,7 +223,28 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 		return;
 	t = xu64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
 	if (e == EV_PRINT) {
-		host_print(h, t, &a, i, &h->type[at].f[0]);
+		const struct fmt_field *buf = &h->type[at].f[0];
+		struct fmt_value text;
+		size_t n = 0;
+
+		/*
+		 * QEMU's back ends are called one after the other, in unknown order: its event is
+		 * after the thread's previous marker and before its next one.
+		 */
+		fmt_value(buf, i->rec, &text);
+		if (text.kind != FMT_STRING)
+			return;
+		while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
+			n++;
+		if (t->print)
+			h->out->v[t->print - 1].hi = a.at;
+		h->out->prints = true;
+		a.kind = QANCHOR_PRINT;
+		a.label = mix_text(0, (const char *)text.p, n);
+		a.lo = t->printed;
+		t->printed = a.at;
+		t->print = h->out->n + 1;
+		anchor_add(h->out, &a);
 		return;
 	}
 	if (e == EV_MSI || e == EV_SET_IRQ) {
