@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* main.c: global options, dispatch to a command descriptor, one line per failure, exit codes. */
-#include <fcntl.h>
+#include <sys/resource.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <sys/resource.h>
 
 #include "kvmft/cli.h"
 #include "kvmft/sandbox.h"

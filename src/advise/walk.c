@@ -3,8 +3,6 @@
 #include "kvmft/advise.h"
 #include "kvmft/exit_names.h"
 
-#include <inttypes.h>
-
 #define FIRMWARE  (1ull << 32) /* it reads clocks and ports to wait, and not for long */
 #define SHORT_NS  50000u
 #define DEEP	  2u

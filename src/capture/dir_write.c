@@ -9,9 +9,7 @@
  */
 #include "kvmft/stream.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "reader.h"

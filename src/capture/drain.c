@@ -9,7 +9,6 @@
  * repeated until each one has finished.
  */
 
-#include <fcntl.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 

@@ -8,9 +8,6 @@
  */
 #include "reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #define STEP_MAX 256
 
 static int step_open(int fd, const char *name, int flags)

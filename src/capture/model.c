@@ -2,8 +2,6 @@
 /* model.c: filling struct capture from either format, with every count bounded. */
 #include "reader.h"
 
-#include <inttypes.h>
-
 struct capture *cap_new(void)
 {
 	struct capture *c = xcalloc(1, sizeof(*c));

@@ -8,9 +8,7 @@
  */
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "reader.h"
 

@@ -3,10 +3,7 @@
 #include "kvmft/util.h"
 #include "reader.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define MAX_PIPE   ((uint64_t)2 << 30)
 #define TD_BEGIN   "\x17\x08\x44tracing"

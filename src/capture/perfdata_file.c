@@ -18,8 +18,6 @@
 #include "perfdata.h"
 #include "tracedat.h"
 
-#include <inttypes.h>
-
 #define HEADER	    104
 #define PIPE_HEADER 16
 #define ATTR_LEAST  64

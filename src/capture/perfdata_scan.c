@@ -12,8 +12,6 @@
  */
 #include "perfdata.h"
 
-#include <inttypes.h>
-
 #define WINDOW	   (128u << 10) /* holds a record of any size */
 #define AHEAD	   WINDOW
 #define MAX_IDS	   (1u << 16) /* of events that lost samples */

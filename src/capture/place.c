@@ -8,9 +8,7 @@
  */
 #include "reader.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 
 #define CAP_MAX_LINKS 8 /* nested links on the way to it */
 

@@ -7,9 +7,6 @@
 #include "kvmft/sandbox.h"
 #include "reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #define HEAD_MAX (64u << 10) /* of a meta file: its side is in one of the first lines */
 
 struct found {

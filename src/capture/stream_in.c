@@ -9,8 +9,6 @@
 #include "kvmft/stream.h"
 #include "reader.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <sys/statvfs.h>
 

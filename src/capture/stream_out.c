@@ -10,7 +10,6 @@
  */
 #include "kvmft/stream.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>

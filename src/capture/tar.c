@@ -5,9 +5,6 @@
  */
 #include "reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #define BLOCK	  512u
 #define NAME_SIZE CAP_TAR_NAME
 #define MAX_EXTRA (1u << 20) /* of what describes the next member */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* text.c: kernel text files, which both capture formats carry, and the symbols of a capture. */
 
-#include <inttypes.h>
-
 #include "kvmft/ksyms.h"
 #include "kvmft/util.h"
 #include "reader.h"

@@ -11,8 +11,6 @@
 #include "kvmft/util.h"
 #include "tracedat.h"
 
-#include <inttypes.h>
-
 #define TD_START       18	   /* bytes of the common start */
 #define TD_HEAD	       4096	   /* more than it and the strings of v7 need */
 #define TD_PIECE       (64u << 10) /* of metadata, read at once; no name is longer */

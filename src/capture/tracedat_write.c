@@ -10,7 +10,6 @@
 #include "kvmft/tracedat.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 
 #include "reader.h"
 

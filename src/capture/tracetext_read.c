@@ -10,9 +10,7 @@
 #include "kvmft/capture.h"
 #include "tracetext.h"
 
-#include <inttypes.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define BLOCK	   4096u		/* a sub-buffer */
 #define COMMIT	   0xffffu		/* of the word that says how much of it is used */

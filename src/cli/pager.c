@@ -7,7 +7,6 @@
  */
 #include "kvmft/pager.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 

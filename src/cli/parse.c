@@ -4,7 +4,6 @@
 #include "kvmft/pager.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 

@@ -5,8 +5,6 @@
 #include "kvmft/sandbox.h"
 #include "kvmft/sides.h"
 
-#include <sys/stat.h>
-
 const char *captures_word(struct operands *o, const char *text)
 {
 	char *copy = xstrdup(text);

@@ -2,7 +2,6 @@
 /* check_prove.c: `kvmft check --prove`: what the tiny guest showed, as text or JSON. */
 #include "cmds.h"
 
-#include <fcntl.h>
 #include <sys/utsname.h>
 
 #include "kvmft/json.h"

@@ -9,8 +9,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <inttypes.h>
-
 #include "convert_ctx.h"
 #include "kvmft/pairing.h"
 

@@ -10,8 +10,6 @@
 #include "kvmft/pairing.h"
 #include "kvmft/clock.h"
 
-#include <inttypes.h>
-
 /* ---- the clock parameters of `kvmft convert` given as options ---- */
 
 static int set_link(struct convert_ctx *c, enum clock_id id, const struct clock_link *l)

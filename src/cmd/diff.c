@@ -8,9 +8,6 @@
 #include "kvmft/results.h"
 #include "sink.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 struct recording {
 	const char *path;
 	struct str_list guests;

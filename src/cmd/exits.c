@@ -4,8 +4,6 @@
 #include "kvmft/results.h"
 #include "cmds.h"
 
-#include <inttypes.h>
-
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };
 

@@ -7,9 +7,6 @@
  */
 #include "cmds.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"
 

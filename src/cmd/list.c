@@ -7,8 +7,6 @@
  */
 #include "cmds.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 #include "kvmft/vm.h"
 #include "sink.h"

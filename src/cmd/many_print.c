@@ -2,8 +2,6 @@
 /* many_print.c: the results for many captures, and their sum. */
 #include "many_print.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 #define ROWS_MAX 4096u /* of the sum */

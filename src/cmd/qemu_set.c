@@ -8,8 +8,6 @@
 #include "qemu.h"
 #include "options.h"
 
-#include <fcntl.h>
-
 #define EVENTS_FILE_MAX (1u << 20)
 
 struct set_opts {

@@ -2,8 +2,6 @@
 /* sink.c: where results go; the clock and the file of a time line. */
 #include "sink.h"
 
-#include <fcntl.h>
-
 const char *sink_cycles(const char *format, int kind)
 {
 	const struct out_format *fmt = format ? out_format_find(format) : NULL;

@@ -2,9 +2,6 @@
 /* snapshot.c: `kvmft snapshot` makes flight recorders write out their rings. */
 #include "cmds.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "kvmft/kernel.h"

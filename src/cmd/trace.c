@@ -8,8 +8,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <inttypes.h>
-
 struct trace_opts {
 	struct trace_config c;
 	struct page_opts page;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* find.c: what the VMs of a host map are called, and which one the user means. */
-#include <inttypes.h>
 #include <strings.h>
 
 #include "priv.h"

@@ -10,9 +10,6 @@
  */
 #include "kvmft/kclock.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-
 #include "priv.h"
 
 #define MAX_TRIES 256

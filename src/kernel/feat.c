@@ -5,10 +5,7 @@
  */
 #include "priv.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/capability.h>
-#include <sys/stat.h>
 
 #include "kvmft/util.h"
 #include "kvmft/sandbox.h"

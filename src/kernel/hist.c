@@ -22,8 +22,6 @@
  */
 #include "priv.h"
 
-#include <fcntl.h>
-
 #define HIST_CHUNK (32u << 10)
 
 static const char info[] = "# trigger info: ";

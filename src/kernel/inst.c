@@ -13,9 +13,6 @@
  */
 
 #include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/stat.h>
 #include <tracefs.h>
 
 #include "kvmft/util.h"

@@ -10,7 +10,6 @@
  */
 #include "priv.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 

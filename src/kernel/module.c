@@ -14,11 +14,9 @@
 #ifdef HAVE_LIBKMOD
 #include <dlfcn.h>
 #endif
-#include <fcntl.h>
 #ifdef HAVE_LIBKMOD
 #include <libkmod.h>
 #endif
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
 /*

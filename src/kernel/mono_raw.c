@@ -15,9 +15,6 @@
  */
 #include "kvmft/guest_clock.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-
 #include "priv.h"
 #include "kvmft/kclock.h"
 

@@ -9,8 +9,6 @@
  */
 
 #include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <tracefs.h>

@@ -12,8 +12,6 @@
  */
 
 #include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <tracefs.h>
 
 #include "priv.h"

@@ -5,9 +5,7 @@
  * path, as the confined recorder cannot, and takes files of any size.
  */
 
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <tracefs.h>
 

@@ -6,8 +6,6 @@
  */
 
 #include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/klog.h>
 
 #include "priv.h"

@@ -4,7 +4,6 @@
  */
 #include "mem.h"
 
-#include <inttypes.h>
 #include <strings.h>
 
 /*

@@ -6,8 +6,6 @@
  */
 #include "exits.h"
 
-#include <inttypes.h>
-
 #define SUBBUF_KB 64u
 #define TICK_MS	  20u
 #define WOKEN_MAX 32768u /* as many as the kernel's map has */

@@ -20,8 +20,6 @@
  */
 #include "exits.h"
 
-#include <inttypes.h>
-
 #define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
 #define MAP_MIN	      4096u   /* cells ... */
 #define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */

@@ -5,13 +5,10 @@
  */
 #include "exits.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 
 #include "kvmft/util.h"
 

@@ -5,9 +5,7 @@
  */
 #include "exits.h"
 
-#include <inttypes.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 
 /*
  * The counts know only thread ids, and a thread that has ended can no longer be looked up. So VMs

@@ -19,7 +19,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 
 #define QUEUE_BYTES_CPU (8u << 20)  /* at most, per CPU ... */
 #define SPARE_BLOCKS	32

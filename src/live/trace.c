@@ -4,8 +4,6 @@
  */
 #include "trace.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 
 #include "kvmft/output.h"

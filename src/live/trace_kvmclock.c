@@ -9,7 +9,6 @@
  */
 #include "trace.h"
 
-#include <inttypes.h>
 #include <strings.h>
 
 #include "kvmft/clock.h"

@@ -6,11 +6,9 @@
 #include "kvmft/many.h"
 #include "kvmft/sandbox.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #define WORKERS	  64
 #define PART_MAX  (64u << 20) /* bytes of a result */

@@ -2,8 +2,6 @@
 /* advise_out.c: what `kvmft advise` says: by cost, with its evidence and what to type. */
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 #define KEYS_SHOWN 3u

@@ -8,8 +8,6 @@
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 
-#include <inttypes.h>
-
 const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };
 
 static uint64_t khz(const struct blame_view *v)

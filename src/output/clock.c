@@ -2,8 +2,6 @@
 /* clock.c: host TSC in the clock that the user wants to see. */
 #include "kvmft/output.h"
 
-#include <inttypes.h>
-
 #include "kvmft/json.h"
 
 const char *const out_clock_names[] = {

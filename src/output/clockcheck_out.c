@@ -2,8 +2,6 @@
 /* clockcheck_out.c: the answer of `kvmft clock`: a sentence for each finding, facts, metrics. */
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 /* ---- words ---- */

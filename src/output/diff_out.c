@@ -3,8 +3,6 @@
 #include "kvmft/diff.h"
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 #define CHANGE_X 10 /* from this ratio on a change is shown as a factor */

@@ -5,8 +5,6 @@
  */
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 #define FLUSH_AT   (32u << 10)

@@ -27,8 +27,6 @@
  */
 #include "evinfo.h"
 
-#include <inttypes.h>
-
 #define STRINGS_MAX (1u << 17)
 #define STRING_MAX  256u
 #define WHOS_MAX    (1u << 17)

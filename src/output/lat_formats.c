@@ -3,8 +3,6 @@
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 
-#include <inttypes.h>
-
 #define KEY_SIZE 32
 
 /*

@@ -6,8 +6,6 @@
 #include "kvmft/table.h"
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 /* How far off what crosses may be, if that matters beside this time. */
 static bool matters(const struct lat_bound *off, uint64_t time)
 {

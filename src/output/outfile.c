@@ -9,7 +9,6 @@
 #include "kvmft/results.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/prctl.h>

@@ -3,8 +3,6 @@
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 
-#include <inttypes.h>
-
 struct process_doc {
 	const struct process_view *v;
 	const struct process_row **row; /* those shown */

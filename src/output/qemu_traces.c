@@ -5,8 +5,6 @@
  */
 #include "kvmft/results.h"
 
-#include <inttypes.h>
-
 #include "kvmft/events.h"
 #include "kvmft/json.h"
 

@@ -7,8 +7,6 @@
  * not have is to the right of its columns or after its tables, in lines that begin with '#'.
  */
 
-#include <inttypes.h>
-
 #include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"

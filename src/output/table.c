@@ -3,7 +3,6 @@
 #include "kvmft/table.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 
 #include "kvmft/clock.h"
 #include "kvmft/util.h"

@@ -4,8 +4,6 @@
 #include "kvmft/util.h"
 #include "kvmft/output.h"
 
-#include <inttypes.h>
-
 #include "kvmft/table.h"
 
 #define TEXT_SLICES 8 /* rows of the table over time */

@@ -4,7 +4,6 @@
 #include "kvmft/guest_rip.h"
 
 #include <strings.h>
-#include <sys/stat.h>
 
 /* ---- the symbols of one guest from files, or from a capture that it made ---- */
 

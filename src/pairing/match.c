@@ -11,7 +11,6 @@
 #include "kvmft/tracedat.h"
 #include "kvmft/tsc_rate.h"
 
-#include <inttypes.h>
 #include <strings.h>
 
 #define MIN_CHECKED    8

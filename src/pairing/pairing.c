@@ -6,9 +6,6 @@
 #include "kvmft/guest_time.h"
 #include "kvmft/tsc_rate.h"
 
-#include <inttypes.h>
-#include <sys/stat.h>
-
 static void close_one(struct pairing_capture *c)
 {
 	fmt_free(c->fmt);

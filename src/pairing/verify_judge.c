@@ -5,8 +5,6 @@
  */
 #include "kvmft/verify.h"
 
-#include <inttypes.h>
-
 #include "kvmft/guest_time.h"
 
 /* ---- lines of text ---- */

@@ -10,7 +10,6 @@
 #include "prove.h"
 
 #if defined(__x86_64__)
-#include <fcntl.h>
 #include <linux/kvm.h>
 #include <pthread.h>
 #include <sched.h>

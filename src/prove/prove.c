@@ -5,10 +5,8 @@
  */
 #include "prove.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "kvmft/kernel.h"

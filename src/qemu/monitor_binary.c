@@ -6,9 +6,7 @@
 #include "kvmft/monitor.h"
 #include "kvmft/vm_proc.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #define BINARY_MAX  (1u << 30)
 #define MAPS_MAX    (4u << 20)

@@ -11,7 +11,6 @@
 #include "kvmft/qemu_switch.h"
 #include "kvmft/vm_proc.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/openat2.h>
 #include <sys/socket.h>

@@ -5,10 +5,6 @@
  */
 #include "kvmft/qemu_switch.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/stat.h>
-
 #include "kvmft/kernel.h"
 
 #define FILE_BYTES   (16u << 20)

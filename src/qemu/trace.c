@@ -2,8 +2,6 @@
 /* trace.c: opens a trace of QEMU, determines its format, and hands out its events. */
 #include "trace.h"
 
-#include <sys/stat.h>
-
 #define PROBE_LINES 200
 
 const char *const qtrace_format_names[] = {

@@ -6,8 +6,6 @@
  */
 #include "record.h"
 
-#include <sys/stat.h>
-
 #include "kvmft/ring.h"
 
 #define SAMPLE 64u /* sub-buffers of each CPU */

@@ -5,8 +5,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/utsname.h>
 
 #include "kvmft/exit_names.h"

@@ -5,7 +5,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
 #include <linux/capability.h>
 
 #include "kvmft/sandbox.h"

@@ -5,12 +5,9 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* ---- processes, and what they answer ---- */

@@ -6,8 +6,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
-
 #include "kvmft/btf.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/sdt.h"

@@ -9,7 +9,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
 #include <poll.h>
 
 #include "kvmft/qemu_switch.h"

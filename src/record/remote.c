@@ -2,9 +2,7 @@
 /* remote.c: the messages of a recorder that is started by another machine. */
 #include "kvmft/record.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #define HELLO "kvmft-remote version="
 

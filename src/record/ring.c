@@ -5,8 +5,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
-
 #include "kvmft/util.h"
 #include "kvmft/guest_clock.h"
 #include "kvmft/ring.h"

@@ -13,9 +13,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-
 #include "kvmft/ksyms.h"
 #include "kvmft/ring.h"
 

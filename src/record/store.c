@@ -5,7 +5,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>

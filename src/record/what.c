@@ -4,7 +4,6 @@
  */
 #include "record.h"
 
-#include <fcntl.h>
 #include <sched.h>
 
 /* Everything that the analyses use, and nothing that only repeats it (kvm_cr, kvm_pic_set_irq). */

@@ -7,8 +7,6 @@
  */
 #include "kvmft/sdt.h"
 
-#include <sys/stat.h>
-
 #define NAMES_SHOWN 10 /* of markers, in a message */
 
 /* ---- the file ---- */

@@ -5,7 +5,6 @@
  */
 #include "sides.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>

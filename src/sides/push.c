@@ -10,7 +10,6 @@
 #include "sides.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/random.h>

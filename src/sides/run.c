@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "kvmft/vm.h"

@@ -5,9 +5,6 @@
  */
 #include "sides.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "kvmft/kernel.h"
 
 #define QGA "qga:"

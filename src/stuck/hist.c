@@ -10,8 +10,6 @@
  */
 #include "room.h"
 
-#include <inttypes.h>
-
 #define KEYS	     "common_pid,exit_reason,guest_rip"
 #define CELLS_VCPU   2048u
 #define CELLS_MIN    4096u

@@ -5,8 +5,6 @@
  */
 #include "room.h"
 
-#include <inttypes.h>
-
 #include "kvmft/evidence.h"
 #include "kvmft/pairing.h"
 #include "kvmft/tsc_rate.h"

@@ -5,8 +5,6 @@
  */
 #include "room.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/syscall.h>
 
 /*

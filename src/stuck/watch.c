@@ -10,8 +10,6 @@
  */
 #include "room.h"
 
-#include <sys/stat.h>
-
 #define RING_KB_ALL 512u   /* of all CPUs together ... */
 #define RING_KB_MIN 32u	   /* ... and of one at least */
 #define MSR_TIMER   0x6e0u /* IA32_TSC_DEADLINE, and the initial count of an x2APIC's timer */

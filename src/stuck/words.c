@@ -2,8 +2,6 @@
 /* words.c: a verdict in a sentence, and all of them as text or JSON. */
 #include "room.h"
 
-#include <inttypes.h>
-
 #include "kvmft/json.h"
 
 /* ---- numbers and names ---- */

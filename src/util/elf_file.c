@@ -10,7 +10,6 @@
 #include "kvmft/elf_file.h"
 
 #include <elf.h>
-#include <sys/stat.h>
 
 #define MAX_SEGMENTS 4096u
 #define MAX_SECTIONS (1u << 20)

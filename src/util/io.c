@@ -2,13 +2,10 @@
 /* io.c: whole reads and writes, kernel files of unknown length; threads and signals. */
 #include "kvmft/util.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>

@@ -2,8 +2,6 @@
 /* json.c: a JSON writer whose only state is its nesting. */
 #include "kvmft/json.h"
 
-#include <inttypes.h>
-
 void json_init(struct json *j, struct sbuf *out)
 {
 	*j = (struct json){ .out = out };

@@ -2,8 +2,6 @@
 /* ksyms.c: the functions of a kernel, sorted by address, and where each of them ends. */
 #include "kvmft/ksyms.h"
 
-#include <inttypes.h>
-
 #define HEX_DIGITS  16
 #define PAGE	    4096u
 #define FIRMWARE    (1u << 20)

@@ -6,10 +6,8 @@
  */
 #include "kvmft/util.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define TEMP_FORMAT ".kvmft.%ld.%d.tmp"

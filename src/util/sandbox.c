@@ -5,12 +5,10 @@
  */
 #include "kvmft/sandbox.h"
 
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 

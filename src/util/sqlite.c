@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <sqlite3.h>
-#include <sys/stat.h>
 
 #define LIBRARY "libsqlite3.so.0"
 DLOPEN_NOTE(sqlite, "writing databases", LIBRARY);

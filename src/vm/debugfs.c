@@ -12,7 +12,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <sys/mount.h>
 #include <sys/vfs.h>

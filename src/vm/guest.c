@@ -5,8 +5,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <fcntl.h>
-
 #include "kvmft/util.h"
 
 /* About 2 KiB per CPU, and 8192 CPUs at most. */

@@ -4,7 +4,6 @@
  * holds. A process can end between any two reads: that is never an error of the scan.
  */
 
-#include <fcntl.h>
 #include <sys/inotify.h>
 
 #include "kvmft/util.h"
