@@ -472,6 +472,23 @@ static inline uint64_t u64_root(uint64_t v)
 /* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
 int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;
 
+/* qsort(), which must not be given the NULL of an empty array. */
+static inline void array_sort_of(void *v, size_t n, size_t elem,
+				 int (*cmp)(const void *a, const void *b))
+{
+	if (n)
+		qsort(v, n, elem, cmp);
+}
+#define array_sort(v, n, cmp) array_sort_of(v, n, sizeof(*(v)), cmp)
+
+/* Frees n texts, and the array of them. */
+static inline void strings_free(char **v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i]);
+	free(v);
+}
+
 /*
  * ---- memory of those that only read captures: they end without it, as memory_out_is() says ----
  *

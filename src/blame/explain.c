@@ -523,7 +523,7 @@ int blame_explained(struct blame *b, const uint64_t *off)
 	for (size_t i = 0; i < b->n; i++) {
 		struct blame_spike *s = &b->v[i];
 
-		qsort(s->part, s->nparts, sizeof(*s->part), larger);
+		array_sort(s->part, s->nparts, larger);
 		if (off)
 			blame_judge(s, off);
 		s->sure &= !b->alone; /* whatever its parts say */

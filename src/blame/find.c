@@ -91,7 +91,7 @@ static void compact(struct blame *b)
 
 	/* Of those that are equal, what came first goes first. */
 	if (fresh < end)
-		qsort(fresh, (size_t)(end - fresh), sizeof(*fresh), worse_of);
+		array_sort(fresh, (size_t)(end - fresh), worse_of);
 	for (size_t i = 0; i < b->n; i++) {
 		bool is_old = fresh == end || (kept < sorted && worse(*kept, *fresh) <= 0);
 

@@ -205,7 +205,7 @@ static int list_numbers(const struct cap_dir *dir, const char *path, struct numb
 	int ret = cap_dir_list(dir, path, number_add, all);
 
 	if (!ret && all->n)
-		qsort(all->v, all->n, sizeof(*all->v), by_number);
+		array_sort(all->v, all->n, by_number);
 	return ret;
 }
 
@@ -345,8 +345,7 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 		cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
 			 (unsigned long long)(told - s->nsub), (unsigned long long)told);
 	}
-	if (c->nstream)
-		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
+	array_sort(c->stream, c->nstream, by_cpu);
 	ndamage = c->ndamage;
 	if (!ret && !c->complete) {
 		cap_note(
@@ -512,8 +511,7 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 		return ret;
 	}
 	cap_note_rest(c);
-	if (c->nloss > 1)
-		qsort(c->loss, c->nloss, sizeof(*c->loss), loss_cmp);
+	array_sort(c->loss, c->nloss, loss_cmp);
 	*out = c;
 	return 0;
 }
@@ -741,8 +739,6 @@ void capture_close(struct capture *c)
 	free(c->sched_source);
 	free(c->printk);
 	free(c->kallsyms);
-	for (size_t i = 0; i < c->ngone; i++)
-		free(c->gone[i]);
-	free(c->gone);
+	strings_free(c->gone, c->ngone);
 	free(c);
 }

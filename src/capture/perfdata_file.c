@@ -408,8 +408,7 @@ static int read_attrs(struct head *h)
 		ret = ret ?: read_ids(p, &ids, which, &room);
 	}
 	p->nids = p->nlayout > 1 ? p->nids : 0;
-	if (p->nids)
-		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
+	array_sort(p->ids, p->nids, ids_cmp);
 	if (ret == -E2BIG)
 		return err_set(h->err, E2BIG,
 			       "it has more events, or kinds of events, than kvmft reads");
@@ -478,7 +477,7 @@ static void add_streams(struct perfdata *p)
 
 	for (size_t i = 0; i < p->nstream; i++)
 		order[i] = &p->stream[i];
-	qsort(order, p->nstream, sizeof(struct pd_stream *), stream_cmp);
+	array_sort(order, p->nstream, stream_cmp);
 	for (size_t i = 0; i < p->nstream; i++) {
 		const struct pd_stream *st = order[i];
 		struct cap_extent e = { .fd = p->fd,

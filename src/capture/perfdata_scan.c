@@ -597,7 +597,7 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 			moved += j - k;
 		}
 		if (moved > 16 * st->n)
-			qsort(v, st->n, sizeof(*v), entry_cmp);
+			array_sort(v, st->n, entry_cmp);
 		entries_divide(p, &p->stream[i]);
 	}
 	if (!ret) {

@@ -163,9 +163,7 @@ struct names {
 
 static void names_free(struct names *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		free(l->v[i]);
-	free(l->v);
+	strings_free(l->v, l->n);
 }
 
 static int session_name_add(void *arg, const char *text)
@@ -191,7 +189,7 @@ static int by_captures(struct found *f)
 
 	if (ret == -ENOMEM || !l.n)
 		return ret == -ENOMEM ? err_set(f->err, ENOMEM, "out of memory") : 0;
-	qsort(l.v, l.n, sizeof(*l.v), compare_names);
+	array_sort(l.v, l.n, compare_names);
 	for (size_t i = 0; i < l.n; i++) {
 		char meta[300];
 		_cleanup_free_ char *side =

@@ -194,8 +194,7 @@ static int tar_open(const struct cap_part *all, const char *sub, struct cap_tar 
 		ret = read_member(t, &at, longer, err);
 	while (ret > 0);
 	if (!ret) {
-		if (t->n)
-			qsort(t->v, t->n, sizeof(*t->v), compare);
+		array_sort(t->v, t->n, compare);
 		/* Often all is in a directory, and that in another. */
 		while (t->n && cap_tar_file(t, "meta", &f) && cap_tar_file(t, "session", &f)) {
 			const char *first = t->v[0].name + strlen(t->root);

@@ -109,7 +109,7 @@ static void tdw_put_formats(const struct tdw_spec *s, struct sbuf *b)
 	for (size_t i = 0; i < c->nformat; i++)
 		if (!is_ftrace(&c->format[i]))
 			f[n++] = &c->format[i];
-	qsort(f, n, sizeof(*f), format_cmp);
+	array_sort(f, n, format_cmp);
 	for (size_t i = 0; i < n; i++)
 		systems += !i || strcmp(f[i]->sys, f[i - 1]->sys);
 	tdw_put_u32(b, systems);

@@ -515,9 +515,7 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 
 int operands_end(struct operands *o, int ret)
 {
-	for (size_t i = 0; i < o->n_own; i++)
-		free(o->own[i]);
-	free(o->own);
+	strings_free(o->own, o->n_own);
 	free(o->made);
 	return ret == KVMFT_OK && o->incomplete ? KVMFT_INCOMPLETE : ret;
 }

@@ -225,7 +225,7 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 				most[k] = MAX(most[k], boot_size((double)dev[i * rounds + k]) /
 							       row[i].error);
 		}
-		qsort(most, rounds, sizeof(*most), ascending);
+		array_sort(most, rounds, ascending);
 		for (size_t i = 0; i < n; i++)
 			row_judge(&row[i], most, rounds, o->level > 0 ? o->level : LEVEL);
 	}

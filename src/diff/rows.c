@@ -118,8 +118,7 @@ void diff_order(struct diff *d)
 	lead(v, d->n);
 	for (size_t i = 0; i < d->n; i++)
 		v[i].place = row_place(&v[i]);
-	if (d->n)
-		qsort(v, d->n, sizeof(*v), by_place);
+	array_sort(v, d->n, by_place);
 	for (size_t i = 0; i < d->n; i++)
 		d->row[i] = v[i].row;
 }
@@ -665,7 +664,7 @@ static void find_smallest(struct diff *d)
 			v[n++] = d->row[i].smallest;
 	if (!n)
 		return;
-	qsort(v, n, sizeof(*v), ascending);
+	array_sort(v, n, ascending);
 	d->smallest = v[n / 2];
 	more = d->least > 0 ? d->smallest / d->least : 0;
 	shorter = (double)MIN(d->side[0].exits.length, d->side[1].exits.length);

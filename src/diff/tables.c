@@ -152,5 +152,5 @@ static int by_change(const void *a, const void *b)
 
 void diff_tables_sort(struct diff_tables *t)
 {
-	qsort(t->line, t->nline, sizeof(*t->line), by_change);
+	array_sort(t->line, t->nline, by_change);
 }

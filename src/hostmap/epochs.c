@@ -218,8 +218,7 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 /* Orders the events, links those of a VM and notes each vCPU's last write; their VMs are known. */
 static void sort_events(struct hostmap *m)
 {
-	if (m->nevent)
-		qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	array_sort(m->event, m->nevent, event_cmp);
 	for (size_t i = 0; i < m->nevent; i++) {
 		const struct hostmap_event *e = &m->event[i];
 
@@ -291,8 +290,7 @@ void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 
 void hostmap_rebuild(struct hostmap *m, size_t vm)
 {
-	if (m->vm[vm].n_own)
-		qsort(m->vm[vm].own, m->vm[vm].n_own, sizeof(*m->vm[vm].own), forced_cmp);
+	array_sort(m->vm[vm].own, m->vm[vm].n_own, forced_cmp);
 	sort_events(m);
 	for (; vm != HOSTMAP_END; vm = m->vm[vm].next)
 		xdone(hostmap_epochs(m, vm));

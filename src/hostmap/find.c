@@ -27,7 +27,7 @@ void hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 	n = 0;
 	hostmap_each_thread(m, m->vm[vm].of, t)
 		tid[n++] = t->tid;
-	qsort(tid, n, sizeof(*tid), tid_cmp);
+	array_sort(tid, n, tid_cmp);
 	sbuf_add(out, "tids:");
 	for (size_t i = 0; i < n; i = last + 1) {
 		for (last = i; last + 1 < n && tid[last + 1] == tid[last] + 1; last++)
@@ -88,7 +88,7 @@ void hostmap_tell_apart(struct hostmap *m)
 	for (size_t i = 0; i < m->nvm; i++)
 		if (is_listed(m, i) && m->vm[i].cap && m->vm[i].cap->id)
 			v[n++] = &m->vm[i];
-	qsort(v, n, sizeof(*v), label_cmp);
+	array_sort(v, n, label_cmp);
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && !label_cmp(&v[i], &v[next]); next++)
 			;

@@ -78,7 +78,7 @@ static size_t readings_take(const struct capture *cap, enum cap_clock clock, str
 		if (!strcmp(s->clock, sampled[clock].name))
 			take_one(v, &n, s->tsc, s->width, s->ns);
 	}
-	qsort(v, n, sizeof(*v), sample_cmp);
+	array_sort(v, n, sample_cmp);
 	for (size_t i = 0; i < n; i++) {
 		if (!kept || v[i].tsc_before > v[kept - 1].tsc_after)
 			v[kept++] = v[i];

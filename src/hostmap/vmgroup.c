@@ -75,7 +75,7 @@ static void collect_members(struct grouping *g)
 							.floats = m->thread[i].floats,
 							.first = m->thread[i].first,
 							.last = m->thread[i].last };
-	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
+	array_sort(g->v, g->n, member_cmp);
 	for (size_t i = 0; i < g->n; i++) {
 		g->v[i].group = g->v[i].next = i;
 		g->v[i].size = 1;
@@ -258,7 +258,7 @@ static void join_wakers(struct grouping *g)
 			e[n].b = g->wakes.slot[i].key & UINT32_MAX;
 			e[n++].n = g->wakes.slot[i].val;
 		}
-	qsort(e, n, sizeof(*e), edge_cmp);
+	array_sort(e, n, edge_cmp);
 	for (size_t i = 0; i < n; i++) {
 		struct member *a = &g->v[e[i].a], *b = &g->v[e[i].b];
 
@@ -388,7 +388,7 @@ static int make_groups(struct grouping *g)
 		else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
 			g->pid[g->npid++] = c->tid;
 	}
-	qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
+	array_sort(g->pid, g->npid, pid_cmp);
 	for (size_t i = 0; i < g->others.cap; i++)
 		if (g->others.slot[i].used) {
 			struct member *group = &g->v[g->v[g->others.slot[i].key >> 32].group];

@@ -367,7 +367,7 @@ static int query_run(struct query *q, struct kvmft_err *err)
 		return err_set(err, -got, "out of memory");
 	if (!q->found.n)
 		return explain_nothing(q, err);
-	qsort(q->found.v, q->found.n, sizeof(q->found.v[0]), event_cmp);
+	array_sort(q->found.v, q->found.n, event_cmp);
 	if (q->bare && !is_pattern(q->name) && q->found.n > 1) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 

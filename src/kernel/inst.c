@@ -107,7 +107,7 @@ int kinst_cpus(const struct kinst *k, struct kcpus *c)
 	if (err)
 		kcpus_free(c);
 	else if (c->n)
-		qsort(c->cpu, c->n, sizeof(c->cpu[0]), cpu_cmp);
+		array_sort(c->cpu, c->n, cpu_cmp);
 	return err;
 }
 

@@ -818,9 +818,7 @@ void lat_free(struct lat *l)
 		free(t->worst);
 		u64map_free(&l->group_at[i]);
 	}
-	for (size_t i = 0; i < l->nnote; i++)
-		free(l->note[i]);
-	free(l->note);
+	strings_free(l->note, l->nnote);
 	free(l->cpu);
 	for (size_t i = 0; l->guest && i <= l->map->nvm; i++)
 		free(l->guest[i].handler);

@@ -181,12 +181,11 @@ void lat_table_sort(struct lat_table *t)
 		strcpy(t->group[i].name, "(others)"); /* so far it had that of its latest */
 	}
 	if (t->ngroup && !t->desc->in_order)
-		qsort(t->group, t->ngroup, sizeof(*t->group), cases_by_time);
+		array_sort(t->group, t->ngroup, cases_by_time);
 	for (size_t i = 0; i < t->ngroup; i++)
 		now[t->group[i].order] = (uint32_t)i;
 	for (size_t i = 0; i < t->nworst; i++)
 		t->worst[i].group = now[t->worst[i].group];
 	free(now);
-	if (t->nworst)
-		qsort(t->worst, t->nworst, sizeof(*t->worst), longer);
+	array_sort(t->worst, t->nworst, longer);
 }

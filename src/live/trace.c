@@ -118,7 +118,7 @@ static int setup_instance(struct trace *t)
 	ret = kinst_create(t->t, &c, &t->k, t->err);
 	/* Threads that began after they were listed, and before the instance could see it. */
 	if (!ret && known) {
-		qsort(t->tids, known, sizeof(*t->tids), tid_cmp);
+		array_sort(t->tids, known, tid_cmp);
 		ret = setup_tids(t);
 	}
 	for (size_t i = known; known && i < t->ntids && !ret; i++)

@@ -163,7 +163,7 @@ static void each_once(struct str_list *list, note_fn *note)
 	for (size_t i = 0; i < list->n; i++)
 		if (!stat(list->v[i], &st))
 			s[n++] = (struct seen){ st.st_dev, st.st_ino, i };
-	qsort(s, n, sizeof(*s), by_file);
+	array_sort(s, n, by_file);
 	for (size_t i = 1; i < n; i++) {
 		if (s[i].dev != s[i - 1].dev || s[i].ino != s[i - 1].ino)
 			continue;

@@ -182,8 +182,7 @@ static struct group *groups(const struct blame_view *v, size_t *n)
 		g[k].sum += length(s);
 		g[k].longest = MAX(g[k].longest, length(s));
 	}
-	if (*n)
-		qsort(g, *n, sizeof(*g), by_sum);
+	array_sort(g, *n, by_sum);
 	return g;
 }
 
@@ -456,7 +455,7 @@ void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 	for (size_t i = 0; i < n; i++)
 		s[i] = blame_spike(v->blame, i);
 	if (n && v->by == BLAME_BY_TIME)
-		qsort(s, n, sizeof(*s), by_begin);
+		array_sort(s, n, by_begin);
 	if (!strcmp(format, "csv"))
 		blame_csv(v, s, b);
 	else if (!strcmp(format, "json"))

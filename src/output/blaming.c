@@ -147,7 +147,7 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 
 	for (size_t i = 0; i < n; i++)
 		s.t[i].c = &v[i];
-	qsort(s.t, n, sizeof(*s.t), by_begin);
+	array_sort(s.t, n, by_begin);
 	ret = stories_walk(&s);
 	for (size_t i = 0; i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {

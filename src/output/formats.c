@@ -91,8 +91,7 @@ static void format_begin(struct out *o, const struct timeline *t, const struct o
 	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm; vm++)
 		if (m->vm[vm].of == vm && !m->vm[vm].empty)
 			epochs_of(o, source_of_vm(o, vm), vm);
-	if (o->nepoch)
-		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
+	array_sort(o->epoch, o->nepoch, epoch_cmp);
 	fmt->begin(o);
 }
 

@@ -545,9 +545,7 @@ static void html_end(struct out *o)
 		put_day(o, h);
 	base64(h, &o->line, true);
 	sbuf_add(&o->line, strstr(html_page, MARK) + strlen(MARK));
-	for (size_t i = 0; i < h->nstring; i++)
-		free(h->text[i]);
-	free(h->text);
+	strings_free(h->text, h->nstring);
 	sbuf_free(&h->data);
 	evinfos_free(&h->infos);
 	u64map_free(&h->strings);

@@ -253,7 +253,7 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 	unsigned __int128 rest = whole;
 	const char *sep = "";
 
-	qsort(s, n, sizeof(*s), larger);
+	array_sort(s, n, larger);
 	for (size_t i = 0; i < MIN(n, (size_t)SHARES) && whole && s[i].sum * 100 >= whole; i++) {
 		sbuf_addf(b, "%s%s%s%s %llu %%", sep[0] ? sep : head, s[i].vm ? s[i].vm : "",
 			  s[i].vm ? " " : "", s[i].name,

@@ -351,8 +351,7 @@ void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t
 
 	for (size_t i = 0; i < n; i++)
 		s[i] = &spikes[i];
-	if (n)
-		qsort(s, n, sizeof(*s), by_begin);
+	array_sort(s, n, by_begin);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t *of;
 		uint32_t row;

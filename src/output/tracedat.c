@@ -169,7 +169,7 @@ static int plan_file(struct dat *d)
 			d->spec.cpus = MAX(d->spec.cpus, s->cpu + 1);
 	}
 	d->spec.cpus = d->spec.cpus ?: all;
-	qsort(d->stream, c->nstream, sizeof(*d->stream), stream_cmp);
+	array_sort(d->stream, c->nstream, stream_cmp);
 	for (size_t i = 1; i < c->nstream; i++)
 		if (!stream_cmp(&d->stream[i], &d->stream[i - 1]))
 			return err_set(d->err, EBADMSG,
@@ -232,7 +232,7 @@ static int put_guests(struct dat *d)
 				for (size_t i = 0; i < m->nthread; i++)
 					if (m->thread[i].vm == vm)
 						t[n++] = m->thread[i];
-				qsort(t, n, sizeof(*t), thread_cmp);
+				array_sort(t, n, thread_cmp);
 				for (uint32_t i = 0; i < n; i++)
 					if (!i || t[i].vcpu != t[i - 1].vcpu)
 						tid[k++] = t[i].tid;

@@ -443,7 +443,7 @@ static int find_group(struct regroup *g)
 			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(
 								  g->cap, g->cap->stream[i].cpu),
 							  .events = g->cap->stream[i].nsub };
-	qsort(g->cpu, g->ncpu, sizeof(*g->cpu), cpu_cmp);
+	array_sort(g->cpu, g->ncpu, cpu_cmp);
 	/* Threads that may run one of the guest's vCPUs: each is tried. */
 	for (size_t i = 0; i < m->nthread && g->ncpu; i++)
 		n += is_free(m, &m->thread[i], g->cpu[0].vcpu);

@@ -453,7 +453,7 @@ static void shuffle_events(struct solve *s)
 	take_events(s);
 	for (size_t i = 0; i < s->nev; i++)
 		s->order[i] = s->ev[i].g;
-	qsort(s->order, s->nev, sizeof(*s->order), by_value);
+	array_sort(s->order, s->nev, by_value);
 	for (size_t i = s->nev; i > 1; i--) {
 		struct solve_event e = s->ev[i - 1];
 		size_t k;

@@ -76,7 +76,7 @@ static void add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 	s->windows -= old.n;
 	for (size_t i = 0; i < l->n; i++)
 		xarray_add(&old.v, &old.n, &old.cap, &l->v[i], sizeof(l->v[i]));
-	qsort(old.v, old.n, sizeof(*old.v), by_from);
+	array_sort(old.v, old.n, by_from);
 	for (size_t i = 0; i < old.n; i++)
 		solve_add_window(s, vcpu, old.v[i].from, old.v[i].to);
 	free(old.v);

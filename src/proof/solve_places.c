@@ -136,7 +136,7 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 			ret = -ETIME;
 	}
 	if (!ret && t.n) {
-		qsort(t.v, t.n, sizeof(*t.v), turn_cmp);
+		array_sort(t.v, t.n, turn_cmp);
 		sweep(&t, c, best);
 	}
 	free(t.v);
@@ -219,7 +219,7 @@ static void join_cells(struct solve *s, int64_t most)
 
 	if (!s->ncell)
 		return;
-	qsort(s->cell, s->ncell, sizeof(*s->cell), cell_cmp);
+	array_sort(s->cell, s->ncell, cell_cmp);
 	for (size_t i = 0; i < s->ncell; i++) {
 		struct solve_cell *c = n ? &s->cell[n - 1] : NULL;
 
@@ -301,7 +301,7 @@ static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t
 	const struct solve_place *last = NULL;
 	uint64_t count = 0;
 
-	qsort(p, n, sizeof(*p), by_place);
+	array_sort(p, n, by_place);
 	for (size_t i = 0; i < n; i++) {
 		if (!worth(&p[i]) || p[i].outside > best->outside ||
 		    p[i].inside < best->inside / 2 || same_place(s, &p[i], best))
@@ -330,7 +330,7 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 	}
 	if (ret || some >= s->nev)
 		return ret;
-	qsort(order, s->ncell, sizeof(*order), by_score);
+	array_sort(order, s->ncell, by_score);
 	for (size_t i = 0; i < s->ncell && !ret; i++) {
 		if (i < MAX_FULL) {
 			struct solve_place *best = order[i];

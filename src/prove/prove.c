@@ -277,7 +277,7 @@ static void judge_wakes(struct prove *p, const struct truth *t, const struct epo
 		if (k < t->kicks && t->kick[k] < woke && t->host_khz)
 			took[p->wakes++] = tsc_cycles_to_ns(woke - t->kick[k], t->host_khz);
 	}
-	qsort(took, p->wakes, sizeof(*took), by_size);
+	array_sort(took, p->wakes, by_size);
 	if (p->wakes) {
 		p->wake_median = took[p->wakes / 2];
 		p->wake_p99 = took[p->wakes * 99 / 100];

@@ -255,8 +255,7 @@ int monitor_events(struct monitor *m, struct mon_events *list, struct kvmft_err 
 		mon_events_free(list);
 		return ret;
 	}
-	if (list->n)
-		qsort(list->v, list->n, sizeof(*list->v), compare_events);
+	array_sort(list->v, list->n, compare_events);
 	return 0;
 }
 

@@ -322,8 +322,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 		vm_list_free(list);
 		return err_set(err, ENOMEM, "out of memory");
 	}
-	if (list->n)
-		qsort(list->vm, list->n, sizeof(*list->vm), compare_pid);
+	array_sort(list->vm, list->n, compare_pid);
 	*out = list;
 	return 0;
 }

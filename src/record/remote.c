@@ -23,9 +23,7 @@ int remote_words_add(struct remote_words *w, const char *word)
 
 void remote_words_free(struct remote_words *w)
 {
-	for (size_t i = 0; i < w->n; i++)
-		free(w->v[i]);
-	free(w->v);
+	strings_free(w->v, w->n);
 	free(w->spool);
 	*w = (struct remote_words){ 0 };
 }

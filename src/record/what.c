@@ -251,8 +251,7 @@ static void range_extend(struct ranges *l, size_t i)
 /* Without those that touch; then, while they are too many, the two with the least between them. */
 static void ranges_join(struct ranges *l)
 {
-	if (l->n)
-		qsort(l->v, l->n, sizeof(*l->v), range_cmp);
+	array_sort(l->v, l->n, range_cmp);
 	for (size_t i = 0; i + 1 < l->n;)
 		if (l->v[i + 1].from <= (uint64_t)l->v[i].to + 1)
 			range_extend(l, i);

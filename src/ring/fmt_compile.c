@@ -545,7 +545,7 @@ static void table(struct build *b, struct pnode *n)
 	} while (!b->failed && parse_take(b, ','));
 	b->wide = false;
 	if (n->kind == P_SYMBOL && n->nsym)
-		qsort(n->sym, n->nsym, sizeof(*n->sym), symbol_by_value);
+		array_sort(n->sym, n->nsym, symbol_by_value);
 }
 
 static struct pnode *text_names(struct build *b, enum pkind kind)

@@ -381,8 +381,7 @@ static int rstream_place_losses(struct rstream *r)
 		ret = place_loss(r, l, removed, &looks, &r->loss[r->nloss].before);
 		r->loss[r->nloss++].count = l->count;
 	}
-	if (r->nloss > 1)
-		qsort(r->loss, r->nloss, sizeof(*r->loss), by_place);
+	array_sort(r->loss, r->nloss, by_place);
 	return ret;
 }
 

@@ -460,8 +460,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	*v = (struct stuck_verdict){ .run_pm = permille(o->run_ns, o->ns) };
 	for (size_t i = 0; i < STUCK_ATS; i++)
 		v->at_pm[i] = permille(o->at[i], o->looks);
-	if (o->nrow)
-		qsort(o->row, o->nrow, sizeof(*o->row), by_rip);
+	array_sort(o->row, o->nrow, by_rip);
 	v->exits_per_s = exits_per_second(o, exits_of(o));
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);

@@ -105,8 +105,7 @@ static void recording_add_vcpus(struct stuck *s, ssize_t only)
 		c->task.dir = -1;
 		c->obs.recorded = true;
 	}
-	if (s->n)
-		qsort(s->vcpu, s->n, sizeof(*s->vcpu), by_vcpu);
+	array_sort(s->vcpu, s->n, by_vcpu);
 	for (size_t i = 0; i < s->n; i++) {
 		xu64map_put(&s->by_tid, s->vcpu[i].vcpu->tid, i);
 		xu64map_put(&s->vm_of, s->vcpu[i].vcpu->tid, i);
@@ -246,8 +245,7 @@ static int recording_walk(struct stuck *s)
 		for (struct stuck_ran *ran = c->ran; ran < c->ran + c->nran; ran++)
 			snprintf(ran->comm, sizeof(ran->comm), "%s",
 				 tl_comm(c->guest, (int32_t)ran->tid));
-		if (c->nran)
-			qsort(c->ran, c->nran, sizeof(*c->ran), by_n);
+		array_sort(c->ran, c->nran, by_n);
 		all = c->spent[STUCK_AT_CPU] + c->spent[STUCK_AT_HALT];
 		if (!all)
 			continue; /* it never ran, or all the time: nothing shows which */

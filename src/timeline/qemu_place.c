@@ -308,8 +308,7 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 			h.out->v[n++] = *a;
 	}
 	h.out->n = n;
-	if (n)
-		qsort(h.out->v, n, sizeof(*h.out->v), by_time);
+	array_sort(h.out->v, n, by_time);
 	u64map_free(&h.by_tid);
 	free(h.t);
 	return ret < 0 ? ret : 0;
@@ -462,7 +461,7 @@ static void lane_keep(struct side *s, const struct lane *l)
 	if (s->n < MAX_LANES) {
 		s->lane[s->n++] = *l;
 	} else {
-		qsort(s->lane, s->n, sizeof(*l), longer_lane);
+		array_sort(s->lane, s->n, longer_lane);
 		if (s->lane[s->n - 1].n < l->n)
 			s->lane[s->n - 1] = *l;
 	}
@@ -473,7 +472,7 @@ static void lanes_init(struct side *s, struct qanchors *a)
 	struct lane l = { 0 };
 
 	if (a->n) /* by kind, by label, by time */
-		qsort(a->v, a->n, sizeof(*a->v), by_lane);
+		array_sort(a->v, a->n, by_lane);
 	for (size_t i = 0; i < a->n; i++) {
 		if (i && a->v[i].kind == a->v[i - 1].kind && a->v[i].label == a->v[i - 1].label) {
 			l.n++;
@@ -483,7 +482,7 @@ static void lanes_init(struct side *s, struct qanchors *a)
 		l = (struct lane){ .v = &a->v[i], .n = 1 };
 	}
 	lane_keep(s, &l);
-	qsort(s->lane, s->n, sizeof(l), longer_lane);
+	array_sort(s->lane, s->n, longer_lane);
 }
 
 /*
@@ -628,7 +627,7 @@ static bool model_init(struct match *x, const struct lane *q, size_t first, size
 	follow(x, q, h, first - 1, -1);
 	if (m->n < n / 2)
 		return false;
-	qsort(m->knot, m->n, sizeof(*m->knot), by_at);
+	array_sort(m->knot, m->n, by_at);
 	if (m->knot[m->n - 1].at > m->knot->at)
 		m->rate = (uint64_t)(((s128)(m->knot[m->n - 1].lo - m->knot->lo) << 32) /
 				     (m->knot[m->n - 1].at - m->knot->at));
@@ -748,7 +747,7 @@ static bool all_pairs(struct match *x)
 		lane_pairs(x, &x->q.lane[i]);
 	if (x->out->n < LEAST)
 		return false;
-	qsort(x->out->v, x->out->n, sizeof(*x->out->v), by_at);
+	array_sort(x->out->v, x->out->n, by_at);
 	return true;
 }
 

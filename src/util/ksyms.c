@@ -207,11 +207,9 @@ void ksyms_finish(struct ksyms *k)
 	while (sorted < k->n && by_address(&k->v[sorted - 1], &k->v[sorted]) < 0)
 		sorted++;
 	if (sorted < k->n) /* else they were packed */
-		qsort(k->v, k->n, sizeof(*k->v), by_address);
-	if (k->nbound)
-		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
-	if (k->nmod)
-		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
+		array_sort(k->v, k->n, by_address);
+	array_sort(k->bound, k->nbound, by_number);
+	array_sort(k->mod, k->nmod, by_address);
 	/*
 	 * Since Linux 6.4 the size of a module includes parts that are elsewhere. Of several at the
 	 * same address, which no kernel has, the largest stays.
@@ -413,9 +411,7 @@ void ksyms_drop_module(struct ksyms *k, const char *module)
 
 void ksyms_free(struct ksyms *k)
 {
-	for (size_t i = 0; i < k->nblock; i++)
-		free(k->block[i]);
-	free(k->block);
+	strings_free(k->block, k->nblock);
 	free(k->bound);
 	free(k->mod);
 	free(k->v);

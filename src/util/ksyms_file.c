@@ -143,7 +143,7 @@ static const struct ksym **section_named(const struct ksyms *k, size_t *n)
 		if (!*k->v[i].module)
 			v[(*n)++] = &k->v[i];
 	if (v && *n)
-		qsort(v, *n, sizeof(*v), ksym_by_name);
+		array_sort(v, *n, ksym_by_name);
 	return v;
 }
 

@@ -30,8 +30,7 @@ COMPARE(by_count, struct tally_row, ORDER(y->n, x->n) ?: by_text(x, y));
 static void sort(struct tally *t, int (*cmp)(const void *a, const void *b))
 {
 	u64map_free(&t->by_hash);
-	if (t->n)
-		qsort(t->row, t->n, sizeof(*t->row), cmp);
+	array_sort(t->row, t->n, cmp);
 }
 
 void tally_sort_by_text(struct tally *t)

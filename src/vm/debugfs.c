@@ -185,8 +185,7 @@ int vm_debugfs_read_vm(int kvmfd, struct vm *vm)
 		}
 		ret = debugfs_vcpu_add(dirfd(dir), de->d_name, id, vm, &unread);
 	}
-	if (vm->n_vcpus)
-		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
+	array_sort(vm->vcpu, vm->n_vcpus, vm_vcpu_compare);
 	if (!ret && unread)
 		ret = vm_add_note(vm, "cannot read a vCPU's files in debugfs kvm/%s: %s", vm->sel,
 				  strerror(-unread));

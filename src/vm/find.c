@@ -223,8 +223,7 @@ int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, s
 		free(t.v);
 		return ret;
 	}
-	if (t.n)
-		qsort(t.v, t.n, sizeof(*t.v), vm_compare_u32);
+	array_sort(t.v, t.n, vm_compare_u32);
 	*tids = t.v;
 	*n = t.n;
 	return 0;

@@ -253,7 +253,7 @@ static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 		procs->n_hidden++;
 	ret = ret == -ENOMEM ? ret : 0;
 	if (!ret && proc.n) {
-		qsort(proc.fd, proc.n, sizeof(*proc.fd), proc_compare_fd);
+		array_sort(proc.fd, proc.n, proc_compare_fd);
 		ret = array_add(&procs->v, &procs->n, &procs->cap, &proc, sizeof(proc));
 		if (!ret)
 			return 0;
@@ -264,8 +264,7 @@ static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 
 static void procs_sort(struct vm_procs *procs)
 {
-	if (procs->n)
-		qsort(procs->v, procs->n, sizeof(*procs->v), proc_compare);
+	array_sort(procs->v, procs->n, proc_compare);
 }
 
 int vm_procs_scan(int procfd, struct vm_procs *procs)
@@ -286,8 +285,7 @@ int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *pro
 {
 	int ret = 0;
 
-	if (n)
-		qsort(pid, n, sizeof(*pid), vm_compare_u32);
+	array_sort(pid, n, vm_compare_u32);
 	for (size_t i = 0; i < n && !ret; i++)
 		if (!i || pid[i] != pid[i - 1])
 			ret = procs_look(procfd, pid[i], procs);

@@ -340,8 +340,7 @@ static int fill_vcpus(struct scan *s, struct vm *vm)
 		v->id = p->fd[k].vcpu_id;
 		vm->n_vcpus++;
 	}
-	if (vm->n_vcpus)
-		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
+	array_sort(vm->vcpu, vm->n_vcpus, vm_vcpu_compare);
 	return nameless ? vm_add_note(vm, "this kernel does not show vCPU ids in /proc") : 0;
 }
 
@@ -415,7 +414,7 @@ static int threads_guess(const struct vm_roots *roots, struct vm *vm)
 		return 0;
 	ret = vm_tasks_walk(roots, vm->pid, collect_task, &c);
 	if (!ret && c.n) {
-		qsort(c.v, c.n, sizeof(*c.v), compare_number);
+		array_sort(c.v, c.n, compare_number);
 		assign_all(&c, vm);
 	}
 	free(c.v);
@@ -504,8 +503,7 @@ static int scan_all(struct scan *s)
 		ret = identify(s, &s->list->vm[i]);
 	s->list->n_hidden = s->procs.n_hidden;
 	s->list->truncated |= s->procs.truncated;
-	if (s->list->n)
-		qsort(s->list->vm, s->list->n, sizeof(*s->list->vm), compare_vm);
+	array_sort(s->list->vm, s->list->n, compare_vm);
 	vm_sys_clocksource(&s->roots, line, sizeof(line));
 	s->list->clocksource = line[0] ? strdup(line) : NULL;
 	return ret;
