@@ -331,3 +331,340 @@ int params_numbers(const char *option, const char *text, const char *form, int m
 
 /* --pvclock TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]; without FLAGS the record is PVCLOCK_TSC_STABLE. */
 int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err) __must_check;
+
+/*
+ * Which TSC map and which pvclock record a vCPU had at a given moment.
+ *
+ * A vCPU's TSC offset changes when the guest or user space writes its TSC, and its pvclock record
+ * when KVM takes a new snapshot. struct epoch_vm replays those events, in host-TSC order, into one
+ * list of epochs per vCPU. Converting from the host picks the epoch by time. Converting to the host
+ * tries every epoch and accepts only a result inside the epoch that produced it; if there is none,
+ * or more than one, that is reported, never guessed.
+ *
+ * All stamps are host TSC cycles unless they are called guest (cycles) or ns (kvmclock).
+ */
+
+/* Outcome of a conversion; the first three have stored a value, the others have not. */
+enum epoch_result {
+	EPOCH_EXACT,	    /* one epoch, its constants observed */
+	EPOCH_BORROWED,	    /* pvclock record seen only later; an unseen change is possible */
+	EPOCH_DOUBTFUL,	    /* lost events, or a ratio unknown or changed, put it in doubt */
+	EPOCH_AMBIGUOUS,    /* two or more places on the host are possible */
+	EPOCH_NONE,	    /* no epoch produces it */
+	EPOCH_BEFORE_FIRST, /* before the first epoch known */
+	EPOCH_NO_MAP,	    /* nothing known about this vCPU */
+	EPOCH_NO_RECORD,    /* no pvclock record known for that time */
+	EPOCH_RANGE,	    /* the arithmetic has no answer (before the clock's zero, ...) */
+	EPOCH_NR_RESULTS,
+};
+
+/* True if the conversion stored a value. */
+static inline bool epoch_result_usable(enum epoch_result r)
+{
+	return r <= EPOCH_DOUBTFUL;
+}
+
+/* What was noticed about a vCPU while its epochs were built; a bit set. */
+enum epoch_note {
+	EPOCH_NOTE_READ_MISMATCH = 1 << 0, /* first event's previous is not what debugfs said */
+	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
+	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
+	/* ratio at the end differs; no record says since when */
+	EPOCH_NOTE_RATIO_CHANGED = 1 << 3,
+	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
+};
+
+/*
+ * In force from @from until the next epoch's from.  The last one has no end, except that no
+ * conversion towards the host looks further than 2^60 cycles into it.
+ */
+struct epoch {
+	uint64_t from;
+	struct tsc_map map;
+	struct pvclock pv;
+	bool has_map; /* only an epoch at the head of the list may lack it */
+	bool has_pv;
+	bool doubtful;
+};
+
+/* One vCPU.  Read freely; changed only by the functions below. */
+struct epoch_vcpu {
+	uint32_t id;	    /* KVM's vcpu_id: the APIC id, with gaps; not an index */
+	unsigned int notes; /* enum epoch_note */
+	struct epoch *v;
+	size_t n, room;
+	uint64_t read_at;     /* debugfs was read at this host TSC ... */
+	uint64_t read_offset; /* ... and said this; to be compared while read_pending */
+	bool has_read;
+	bool read_pending;
+	bool has_write;	     /* a kvm_write_tsc_offset was seen */
+};
+
+/* One VM: vCPUs sorted by id.  Pointers to vCPUs stay valid until epoch_vm_free(). */
+struct epoch_vm {
+	struct epoch_vcpu **vcpus;
+	size_t n, room;
+	uint64_t khz;	     /* of the host's TSC, set by who makes it; 0: not known */
+	uint64_t watch_from; /* offset events are recorded since this host TSC */
+	uint64_t last_event; /* host TSC of the newest event fed */
+	struct pvclock pv;	     /* the VM-wide record, if has_pv, ... */
+	uint64_t pv_from;	     /* ... seen first at this host TSC */
+	bool has_pv;
+	uint64_t announced; /* records, times vCPUs */
+};
+
+/*
+ * A new empty VM; free with epoch_vm_free(). NULL if out of memory. @watch_from: host TSC from
+ * which on kvm_write_tsc_offset was being recorded; what debugfs said later then holds from there
+ * on unless an event says otherwise. 0 if the start does not matter.
+ */
+struct epoch_vm *epoch_vm_new(uint64_t watch_from);
+
+/* Accepts NULL and a VM that any failing function below has left behind. */
+void epoch_vm_free(struct epoch_vm *vm);
+
+/* The vCPU with that id, or NULL.  Borrowed. */
+const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
+
+/*
+ * The same, or the VM's first vCPU where there is none of that id, or none was requested (-1).
+ * NULL: the VM is NULL or has none.
+ */
+const struct epoch_vcpu *epoch_vm_or_first(const struct epoch_vm *vm, int64_t id);
+
+/* Is the map of that vCPU known, at any time?  @vm may be NULL. */
+bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
+
+/*
+ * The map of the first vCPU whose first map is known: vCPUs share the ratio. NULL if there is none.
+ */
+const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm);
+
+/*
+ * Feeding.  Events in the order of their host TSC; all return 0, -ENOMEM, or -EINVAL for an event
+ * older than the newest one fed.  On error nothing has changed but the notes of that vCPU.  A
+ * new vCPU id makes a new vCPU, even then.
+ */
+
+/*
+ * debugfs said @map when it was read at host TSC @at (not an event: any @at will do).  Feed it
+ * before the first kvm_write_tsc_offset of that vCPU, whatever the stamp of that event: events
+ * older than @at are then understood as having led to what was read.
+ * -EINVAL: a value or an offset event was fed for this vCPU already; or as tsc_map_check().
+ */
+int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct tsc_map *map);
+
+/*
+ * Tracepoint kvm_write_tsc_offset at @host: L1 offset @prev became @next.  The ratio stays.
+ * @prev is checked against what is known: see EPOCH_NOTE_READ_MISMATCH and _CHAIN_BROKEN; the
+ * epoch it contradicts becomes doubtful.  With another offset the record of this vCPU ends too:
+ * KVM announces a new one before the guest runs again.  A first write with @prev 0, of a vCPU of
+ * which nothing older is known, makes it: it has no time before @host (kvm_arch_vcpu_create() in
+ * arch/x86/kvm/x86.c leaves the offset 0 and then sets it).
+ * A software KVM (PVM) prints offsets it never applies: do not feed them.
+ */
+int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint64_t prev,
+			  uint64_t next);
+
+/* Tracepoint kvm_update_master_clock: a new snapshot.  Records stay until announced. */
+int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_clock);
+
+/*
+ * Tracepoint kvm_pvclock_update, or a record read in the guest at @host.  With TSC_STABLE set it
+ * counts for every vCPU of the VM, else for this one.  A re-announcement makes no epoch.
+ * Also an error of pvclock_check() (nothing changed).
+ */
+int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv);
+
+/*
+ * debugfs said @map at the end of the capture; feed it last.  Differences are noted: another
+ * offset makes the last epoch doubtful, another ratio all of them, unless the pvclock records say
+ * since when it is in force: they are made for the frequency of the guest's TSC.  Where no initial
+ * value was fed it serves as one.  Returns a bit set of the enum epoch_note found now (0: all
+ * well), -ENOMEM, or an error of tsc_map_check().
+ */
+int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map);
+
+/* Conversions; @c as found by epoch_vm_find(), NULL gives EPOCH_NO_MAP. */
+
+/* Index of the epoch in force at @host, or -1 before the first. */
+long epoch_index(const struct epoch_vcpu *c, uint64_t host);
+
+/* Guest TSC at host TSC @host: exact. */
+enum epoch_result epoch_host_to_guest(const struct epoch_vcpu *c, uint64_t host, uint64_t *guest);
+
+/*
+ * Host TSCs at which the guest read @guest: [*lo, *hi], never empty; if no host cycle reads the
+ * value, it is the first one after it.
+ */
+enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest, uint64_t *lo,
+				      uint64_t *hi);
+
+/* Guest TSCs @from .. @from + @len - 1 are host TSCs + @offset; @len 0: none. */
+struct epoch_line {
+	uint64_t from, len, offset;
+};
+
+/*
+ * What epoch_guest_to_host() says of all guest TSCs around @guest as a line, for which no epoch has
+ * to be looked up. False: @guest has no host TSC, or several, or a TSC that is scaled.
+ */
+bool epoch_guest_line(const struct epoch_vcpu *c, uint64_t guest, struct epoch_line *line);
+
+/* kvmclock ns at host TSC @host, by the map and the record in force: exact. */
+enum epoch_result epoch_host_to_kvmclock(const struct epoch_vcpu *c, uint64_t host, uint64_t *ns);
+
+/* Host TSCs at which kvmclock read @ns: [*lo, *hi] as for epoch_guest_to_host(). */
+enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
+					 uint64_t *hi);
+
+/*
+ * The same between guest TSC and kvmclock; the epoch is the one the value belongs to on the host,
+ * under the same rule of exactly one.  A guest TSC has one kvmclock.
+ */
+enum epoch_result epoch_guest_to_kvmclock(const struct epoch_vcpu *c, uint64_t guest, uint64_t *ns);
+enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
+					  uint64_t *hi);
+
+/*
+ * From any clock of a host or guest to any other.
+ *
+ * Each clock follows from one that is nearer to the host's TSC, by what its link says: so the way
+ * between two clocks is up from the one to what both share, and down to the other.  Nothing else
+ * converts: two clocks that merely tick at nearly the same rate are never linked.  A link that is
+ * not known has a name, with a text that says how to get it.
+ */
+
+/* TSCs count cycles, all others ns.  Each follows from an earlier one. */
+enum clock_id {
+	CLK_HOST_TSC,
+	CLK_GUEST_TSC,
+	CLK_KVMCLOCK,
+	CLK_GUEST_LOCAL,
+	CLK_GUEST_GLOBAL,
+	CLK_GUEST_PERF,
+	CLK_GUEST_MONO,
+	CLK_GUEST_MONO_RAW,
+	CLK_GUEST_BOOT,
+	CLK_GUEST_REALTIME,
+	CLK_HOST_LOCAL, /* from here on in the order of the guest's */
+	CLK_HOST_GLOBAL,
+	CLK_HOST_PERF,
+	CLK_HOST_MONO,
+	CLK_HOST_MONO_RAW,
+	CLK_HOST_BOOT,
+	CLK_HOST_REALTIME,
+	CLK_NR,
+};
+
+enum clock_side { CLOCK_SIDE_ANY, CLOCK_SIDE_HOST, CLOCK_SIDE_GUEST };
+
+/* "host-tsc", "guest-tsc", "kvmclock", "guest-local", "host-mono_raw", ...; NULL outside. */
+const char *clock_name(enum clock_id id);
+
+/* Does the clock count TSC cycles rather than ns? */
+bool clock_in_cycles(enum clock_id id);
+
+/* Does the clock exist only within a guest?  kvmclock does. */
+bool clock_is_guest(enum clock_id id);
+
+/*
+ * The clock called @name.  A name without prefix that exists on both sides ("local", "mono_raw",
+ * "tsc", and the kernel's spelling "x86-tsc") needs a @side.
+ * 0; -ENOENT: no such clock; -ENOTUNIQ: on both sides and CLOCK_SIDE_ANY was given.
+ */
+int clock_by_name(const char *name, enum clock_side side, enum clock_id *id);
+
+enum clock_way {
+	CLOCK_WAY_UNKNOWN,
+	CLOCK_WAY_SAME,	  /* it is that clock */
+	CLOCK_WAY_MAP,	  /* .map: a guest's TSC over the host's */
+	CLOCK_WAY_EPOCHS, /* .epochs: the same; or kvmclock over the guest's TSC */
+	CLOCK_WAY_RECORD, /* .pv: kvmclock over the guest's TSC */
+	CLOCK_WAY_LATER,  /* .later ns, signed */
+	CLOCK_WAY_CYC2NS,
+	CLOCK_WAY_RAW,
+	CLOCK_WAY_PIECES,
+};
+
+/* How a clock follows from another one, @over. */
+struct clock_link {
+	enum clock_way way;
+	enum clock_id over;
+	union {
+		struct tsc_map map;
+		const struct epoch_vcpu *epochs; /* borrowed */
+		struct pvclock pv;
+		uint64_t later;
+		struct cyc2ns line;
+		struct mono_raw raw;
+		struct clock_pieces pieces;
+	};
+};
+
+/* Ways in which a conversion that worked may be less than exact; a bit set. */
+enum clock_flag {
+	CLOCK_FLAG_SKIPPED = 1 << 0,	  /* never read by a clock on the way; took the next tick */
+	CLOCK_FLAG_EXTRAPOLATED = 1 << 1, /* outside of the samples of a piecewise map */
+	CLOCK_FLAG_BORROWED = 1 << 2,	  /* EPOCH_BORROWED */
+	CLOCK_FLAG_DOUBTFUL = 1 << 3,	  /* EPOCH_DOUBTFUL */
+};
+
+/*
+ * One value over one link but CLOCK_WAY_EPOCHS: what the clock shows at @v of the one that it is
+ * over, and back.  [*lo, *hi], never empty.  A set of enum clock_flag, or an error as of
+ * clock_route_convert().
+ */
+int clock_link_down(const struct clock_link *l, uint64_t v, uint64_t *lo, uint64_t *hi);
+int clock_link_up(const struct clock_link *l, uint64_t v, uint64_t *lo, uint64_t *hi);
+
+/* What is known about one host and one vCPU of one guest. */
+struct clock_chain {
+	bool no_kvmclock; /* the guest's sched_clock is its TSC, not kvmclock */
+	struct clock_link link[CLK_NR];
+};
+
+/*
+ * From now on @id follows by @l, whatever was known before.  0; or -EINVAL or another error of the
+ * _check() function of its parameters (pvclock_check_body() for a record); -ENODATA: the epochs
+ * hold no pvclock record.
+ * Where the guest's TSC and kvmclock both follow by epochs, the way between the host's TSC and
+ * kvmclock uses the record in force at that host time.
+ */
+int clock_chain_set(struct clock_chain *c, enum clock_id id, const struct clock_link *l);
+
+enum { CLOCK_ROUTE_MAX = 6 };
+
+/* A way between two clocks.  Borrows the chain, whose parameters may still change. */
+struct clock_route {
+	const struct clock_chain *chain;
+	unsigned int n;
+	struct clock_hop {
+		uint8_t id; /* the clock whose link it is */
+		bool down;  /* to that clock */
+		bool two;   /* kvmclock and the guest's TSC, both by epochs */
+	} hop[CLOCK_ROUTE_MAX];
+};
+
+/*
+ * 0; -EINVAL: no such clock; -ENOLINK: not connected, *missing (may be NULL) is the first clock on
+ * the way whose link is not known.
+ */
+int clock_route_find(const struct clock_chain *c, enum clock_id from, enum clock_id to,
+		     struct clock_route *route, enum clock_id *missing);
+
+/* For messages: "no WHAT: REMEDY". */
+struct clock_missing {
+	const char *what, *remedy;
+};
+struct clock_missing clock_missing(const struct clock_chain *c, enum clock_id id);
+
+/*
+ * Convert @value: the true result lies in [*lo, *hi], lo <= hi.  Returns a bit set of enum
+ * clock_flag, or: -ENOTUNIQ: several results are possible; -ENODATA: no epoch, record or sample
+ * covers it; -ERANGE: outside of a clock on the way; -EOVERFLOW: too far from the pvclock record.
+ * A guest TSC from before the guest (host-tsc converted backwards past zero) wraps like the
+ * hardware's subtraction would; every clock behind it then answers -ERANGE.
+ */
+int clock_route_convert(const struct clock_route *route, uint64_t value, uint64_t *lo,
+			uint64_t *hi);

@@ -9,8 +9,104 @@
 #pragma once
 
 #include "kvmft/capture.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/clock.h"
 #include "kvmft/ring.h"
+
+/* From the trace clock of a capture to the TSC of its machine, and of its host. */
+
+/* ---- clocks that a capture read together with the TSC (its `time` and `clock` records) ---- */
+
+enum cap_clock {
+	CAP_CLOCK_MONO_RAW,
+	CAP_CLOCK_MONO,
+	CAP_CLOCK_BOOT,
+	CAP_CLOCK_REALTIME,
+	CAP_CLOCK_LOCAL, /* trace clocks, sampled at the beginning and end of the recording */
+	CAP_CLOCK_GLOBAL,
+	CAP_CLOCK_PERF,
+};
+
+struct cap_pieces {
+	struct clock_sample *v; /* what pieces borrows */
+	struct clock_pieces pieces;
+};
+
+/*
+ * Lines between the capture's readings of a clock. The TSC's nominal rate is as the capture says,
+ * or else measured with mono_raw. -ENODATA: fewer than two readings (one is enough if the recorder
+ * did not end); -ENOTSUP: no TSC rate; -EINVAL: readings that contradict each other; -ENOMEM. To be
+ * freed with cap_pieces_free(), also after a failure.
+ */
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap,
+		    enum cap_clock clock) __must_check;
+void cap_pieces_free(struct cap_pieces *p);
+
+/* The minimum and maximum of kvmclock at a guest TSC, ns. False: unknown. */
+typedef bool cap_kvmclock(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi);
+/*
+ * The line of CLOCK_MONOTONIC_RAW from the capture's kernel. It must agree with each of the
+ * capture's readings of that clock: a file may say anything. If the line is over kvmclock, that is
+ * asked; NULL: such a line is not used.
+ */
+bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg,
+		  struct mono_raw *raw) __must_check;
+
+/* ---- from the trace clock of a capture to the TSC of the recorded machine ---- */
+
+/* By its link, over the TSC of that machine or, in struct guest_time, kvmclock. */
+struct own_tsc {
+	struct clock_link link;
+	struct clock_sample *v; /* what the link's pieces borrow */
+};
+
+/* -ENOTSUP with err: what is missing and how to get it; -ENOMEM. err may be NULL. */
+int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err) __must_check;
+void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's */
+/* Whether the capture's stamps are TSC or lie on a known line over it: an offset can be solved. */
+bool own_tsc_is_exact(const struct capture *cap);
+/* What the clock showed at that cycle, as nearly as it is known; false: unknown. */
+bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts);
+/*
+ * Where an event is shown: for an exact range its first cycle, with the whole range in *width;
+ * otherwise the middle.
+ */
+bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width);
+/* How far off such a middle may be, either way, in the worst case: 0 if ranges are exact. */
+uint64_t own_tsc_around(const struct own_tsc *o);
+
+/* ---- from a guest's trace clock to host TSC ---- */
+
+struct guest_time {
+	struct own_tsc own;
+	/*
+	 * When it was, roughly: guest TSC near_guest was host TSC near_host, by both wall clocks.
+	 */
+	bool has_near;
+	uint64_t near_guest, near_host;
+};
+
+/* -ENOTSUP with err: what is missing and how to get it. */
+int guest_time_init(struct guest_time *g, const struct capture *cap,
+		    struct kvmft_err *err) __must_check;
+/*
+ * After a reboot the guest's TSC repeats values. Which of several host times is meant can then be
+ * told from the wall clocks that both captures read beside their TSC, even if these agree only
+ * roughly.
+ */
+void guest_time_anchor(struct guest_time *g, const struct capture *cap, const struct capture *host);
+void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the caller's */
+/*
+ * after: host TSC of the previous event on the same CPU, 0 if there is none. If the epochs leave a
+ * choice, it is the next one after that.
+ */
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi);
+/* The same of all stamps around ts as a line; false: there is none. See epoch_guest_line(). */
+bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+		     struct epoch_line *line);
+/* For a guest TSC, whatever the capture's trace clock. */
+enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+					 uint64_t ts, uint64_t *lo, uint64_t *hi);
 
 /* Why certain threads are taken for one VM; the weakest reason counts. */
 enum hostmap_basis {
@@ -44,7 +140,7 @@ struct hostmap_vm {
 	size_t first_event; /* 1 and the number of its first clock event; 0: none */
 	bool moved; /* moved to another host: what debugfs said at the end does not hold then */
 	bool has_forced; /* a map given by hand, or solved, replaces whatever the capture says */
-	const struct ksyms *syms; /* of its guest's kernel, see guest_rip.h; borrowed; NULL: none */
+	const struct ksyms *syms; /* of its guest's kernel, see timeline.h; borrowed; NULL: none */
 	uint64_t uncertain; /* solved: may be off by this many host cycles either way; else 0 */
 	struct tsc_map forced;
 	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
@@ -267,3 +363,66 @@ static inline bool comms_feed(struct tl_comms *c, const struct rec *rec)
 void comms_inherit(struct tl_comms *c, const struct tl_comms *from);
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);
+
+/*
+ * The TSC frequency of the machine of a capture, and its source.
+ *
+ * A capture of kvmft has it, and so has a trace.dat with TSC2NSEC. For other files it is derived
+ * from what else they hold: readings of CLOCK_MONOTONIC_RAW, the pvclock records that KVM made for
+ * its guests, and captures of those guests.
+ */
+
+enum tsc_rate_source {
+	TSC_RATE_UNKNOWN,
+	TSC_RATE_GIVEN,	   /* by the user */
+	TSC_RATE_CAPTURE,  /* the capture says it */
+	TSC_RATE_READINGS, /* its readings of CLOCK_MONOTONIC_RAW together with the TSC */
+	TSC_RATE_PVCLOCK,  /* kvm_pvclock_update: KVM computes the record from it */
+	TSC_RATE_GUEST,	   /* the capture of a guest: its pvclock record, or its own frequency */
+};
+
+struct tsc_rate {
+	enum tsc_rate_source source;
+	uint64_t khz, min, max; /* kHz; it is somewhere from min to max */
+	bool supposed;		/* ... if the guest's TSC is not scaled, which nothing shows */
+};
+
+/* A guest of the machine. */
+struct tsc_rate_guest {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	bool has_map; /* how its vCPUs' TSC is derived; only the ratio counts */
+	struct tsc_map map;
+};
+
+/* What the capture says, without its events: TSC_RATE_UNKNOWN, _CAPTURE or _READINGS. */
+void tsc_rate_said(const struct capture *cap, struct tsc_rate *r);
+/*
+ * All that can be found. Events are read only if nothing else has it, and no more of them than
+ * needed. The result is accurate to 1 % or better, or TSC_RATE_UNKNOWN, which is no error. 0;
+ * -ENOMEM, or a failed read.
+ */
+int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
+		  const struct tsc_rate_guest *guest, size_t nguest,
+		  struct tsc_rate *r) __must_check;
+/*
+ * From now on the capture has it: tsc_khz, tsc_khz_source, tsc_khz_min, tsc_khz_max; the user's
+ * value takes precedence over its TSC2NSEC. TSC_RATE_UNKNOWN changes nothing.
+ */
+void tsc_rate_use(struct capture *cap, const struct tsc_rate *r);
+/* Half of min..max, in parts per million of khz, rounded up; 0: to the kHz. */
+uint64_t tsc_rate_ppm(const struct tsc_rate *r);
+
+/* ---- the parts of tsc_rate_find() ---- */
+
+/*
+ * A TSC by the record that KVM made of its rate; false: not such a record. One kHz fits, seldom
+ * two.
+ */
+bool tsc_rate_of_pvclock(uint32_t mul, int8_t shift, struct tsc_rate *r);
+/* From a guest's frequency to the host's, by the ratio of map; NULL: taken for 1. */
+bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, struct tsc_rate *r);
+
+/* By kvm_pvclock_update, of the first VM that has one whose ratio is known; or of any. */
+int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
+	__must_check;

@@ -548,3 +548,105 @@ size_t kfeat_count(void);
 int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r) __must_check;
 /* By name; false also when unknown. */
 bool kfeat_have(struct ktracefs *t, const char *name);
+
+/*
+ * The trace clocks of this kernel beside its TSC, and the line behind its mono_raw.
+ *
+ * local, global and perf cannot be read from user space. A marker written to an instance that uses
+ * such a clock can be: its stamp lies between two readings of the TSC.
+ */
+
+/* The clock showed ns at some TSC within [tsc, tsc + width]. */
+struct kclock_sample {
+	uint64_t tsc, width, ns;
+};
+
+/*
+ * The tightest of tries (1 to 256) readings of trace clock `clock`, which must count ns. They are
+ * made in k, an instance of our own in which nothing else may be recorded meanwhile: its clock is
+ * `clock` from here on, which empties its ring if that is a change, and the markers stay in it
+ * until the clock is set again (kinst_set_clock()). -EINVAL: no such clock here; -ENOTSUP: no TSC,
+ * no trace_marker or no option raw; -ENODATA: the kernel printed no readable stamp.
+ */
+int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
+		  struct kvmft_err *err) __must_check;
+
+/* Stamp of marker number n in the text of `trace` with option raw. Pure. -ENOENT: none. */
+int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts) __must_check;
+
+/* ---- the line of CLOCK_MONOTONIC_RAW, as the kernel keeps it ---- */
+
+struct kmono_raw {
+	struct mono_raw line; /* over cycles of the current clocksource */
+	const char *symbol;   /* where it was read; static text */
+};
+
+/* The smallest mask of a counter that never wraps: arm64's has 56 bits or more. */
+#define KCYCLES_MASK_MIN ((1ull << 56) - 1)
+
+/*
+ * What the kernel shows to all processes for reading clocks: the first record that fits, which the
+ * caller has to verify. -ENOENT: none; -EAGAIN: it keeps changing.
+ */
+typedef bool kmono_raw_fits_fn(const struct kmono_raw *r, const void *arg);
+/* The same in n words of such a page. Pure. */
+int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fits_fn *fits,
+	       const void *arg) __must_check;
+
+/*
+ * The variables to read through a kprobe, for those who read more in the same shot. The result is
+ * consistent in itself, no more: mono_raw_learn() checks it.
+ */
+#define KTK_ARGS 84
+/* Fills arg[KTK_ARGS]; the texts live in where[KTK_ARGS]. */
+void kmono_raw_args(struct kread_arg *arg, char (*where)[32]);
+/* After kread_symbols(): 0, -ENOENT, -EAGAIN. Pure. */
+int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r) __must_check;
+
+/*
+ * What a guest knows about its own clock, read inside the guest.
+ *
+ * With these numbers the ns trace clocks of a guest become kvmclock, and kvmclock becomes guest TSC
+ * (include/kvmft/clock.h), without perf_event_open and without the host's help.
+ */
+
+#define KGUEST_MAX_PVCLOCK 64 /* records of the kernel's static array; CPUs above are elsewhere */
+
+struct kguest_clock {
+	bool kvm_guest;	     /* the hypervisor says that it is KVM */
+	bool sched_known;    /* sched_is_tsc below is certain */
+	bool sched_is_tsc;   /* no kvmclock in use: sched_clock() is the TSC */
+	bool has_kvm_offset; /* kvm_sched_clock_offset, ns */
+	int64_t kvm_offset;
+	const char *kvm_source; /* "kprobe" or "dmesg"; static text */
+	bool has_kernel_offset; /* __sched_clock_offset, ns */
+	int64_t kernel_offset;
+	const char *kernel_source;
+	struct cpu_pvclock pv[KGUEST_MAX_PVCLOCK];
+	size_t npv;
+	bool has_raw; /* read, not yet checked: see mono_raw_learn() */
+	struct kmono_raw raw;
+	char why[256]; /* why kprobes could not be used; "" if they could */
+};
+
+/*
+ * Fills *g from kernel variables through one kprobe, or from the boot log if that is not possible.
+ * What was found is in the flags. t is borrowed.
+ */
+void kguest_clock_read(struct ktracefs *t, struct kguest_clock *g);
+
+/* ---- the line of this machine's CLOCK_MONOTONIC_RAW, read and checked ---- */
+
+struct mono_raw_line {
+	struct mono_raw raw;
+	bool over_kvmclock; /* its cycles are kvmclock ns, not TSC cycles */
+	char source[48];    /* "vvar", "kprobe tk_core" */
+};
+
+/*
+ * Reads what the kernel shows to each process, or else uses what g (NULL: not a guest) has read, or
+ * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() now.
+ * -ENODATA with err: not available, or it does not agree. t is borrowed.
+ */
+int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
+		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;

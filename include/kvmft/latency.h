@@ -12,7 +12,7 @@
 #pragma once
 
 #include "kvmft/evidence.h"
-#include "kvmft/spans.h"
+#include "kvmft/timeline.h"
 
 enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_KINDS };
 

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "kvmft/guest_rip.h"
 #include "kvmft/timeline.h"
 
 /* ---- the clock in which all rows are shown ---- */

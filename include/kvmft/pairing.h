@@ -5,9 +5,57 @@
  */
 #pragma once
 
-#include "kvmft/match.h"
+#include "kvmft/ksyms.h"
+#include "kvmft/proof.h"
 #include "kvmft/timeline.h"
-#include "kvmft/windows.h"
+
+/*
+ * Which VM of a host a guest's capture belongs to, and the TSC offset by which its stamps
+ * have to be moved, if neither was recorded. The guest's events can only have happened while its
+ * vCPUs were in the guest: with the right VM and offset all of them did, with a wrong one many did
+ * not.
+ */
+
+struct matcher {
+	struct hostmap *map;
+	size_t guests;	   /* the number of guest captures */
+	bool solve;	   /* offsets are searched for even if they are known */
+	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
+	const char *naming;	     /* how a VM is named, for messages; NULL: "GUEST=SEL" */
+	bool growing;	   /* recorded offsets are not put to the test */
+	bool undecided_ok; /* a VM without a reliable offset is no error */
+	struct runs *runs; /* collected when needed */
+};
+
+enum match_by {
+	MATCH_BY_UUID,	/* or by the id that trace-cmd gives a recording */
+	MATCH_BY_USER,	/* named */
+	MATCH_ONLY_VM,	/* there is no other */
+	MATCH_BY_EVENTS, /* the only one whose windows contain all of its events */
+};
+extern const char *const match_by_names[];
+
+/* Zero-initialised; freed with match_free(). */
+struct match {
+	size_t vm;
+	enum match_by by;
+	bool solved;	      /* sol has to be forced */
+	struct solution sol;  /* tried: the events were searched */
+	uint64_t checked, outside; /* MATCH_BY_EVENTS: with this VM */
+	/* Events that contradict what was recorded, of those compared; not 0: it is not used. */
+	uint64_t against, against_of;
+	uint64_t others, others_outside; /* ... and of the best of all other VMs */
+};
+
+/*
+ * Finds the VM that the capture belongs to; sel: what the user says, or NULL. known: its offsets
+ * need not be found, since they were given by hand. 0, or -errno with err: -ENOENT and -ENOTUNIQ
+ * list selectors; -EDOM (exit code 4): no offset is reliable.
+ */
+int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+		const char *sel, bool known, struct match *out, struct kvmft_err *err) __must_check;
+void match_free(struct match *r);
+void matcher_free(struct matcher *m);
 
 /* What the user says about the clock of all guests. */
 struct pairing_clock {
@@ -145,3 +193,143 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 void rate_like(struct capture *cap, const struct capture *other);
 /* Only what was given. */
 int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
+
+/* What `kvmft verify` found out, and how it reports that. */
+
+struct verify_guest {
+	const struct pairing_guest *g;
+	const struct tl_source *src;
+	struct align a;
+	uint64_t first, last; /* host TSC of its first and last placed event; 0 = none */
+	bool solved;	      /* by the offset from the events: none recorded, or --solve */
+	struct solution sol;  /* tried: the offset was searched for in the data, but not used */
+	const struct tsc_map *used; /* then: the first vCPU's map, or NULL */
+	enum align_kind verdict;
+	struct sbuf reasons; /* for verify_reason() */
+};
+
+struct verify {
+	struct pairing p;
+	struct windows *w;
+	struct msr_pairs *pairs;
+	struct runs *runs; /* collected when needed */
+	struct verify_guest *guest;
+	uint64_t host_first, host_last; /* host TSC of the host's own events */
+	bool complete;
+	uint64_t khz;
+	unsigned int width; /* of a terminal: sentences are wrapped; 0 = they are not */
+	bool color;
+	const struct out_clock *clock; /* of slices; NULL: s since the host's first event */
+};
+
+/* After the walk: the verdict on each guest, and the reasons for it. 0, or -errno with err. */
+int verify_judge(struct verify *v, struct kvmft_err *err) __must_check;
+/*
+ * The reasons for the verdict and what to do about it: the line after that one; NULL: before the
+ * first, which is the verdict, and after the last.
+ */
+const char *verify_reason(const struct verify_guest *g, const char *after);
+/* What the events say about the offsets, whether asked or not. */
+const struct solution *verify_solution(const struct verify_guest *g);
+void verify_text(const struct verify *v, struct sbuf *b);
+void verify_json(const struct verify *v, struct sbuf *b);
+void verify_csv(const struct verify *v, struct sbuf *b);
+
+/*
+ * Captures that are still being recorded, as one time line that grows.
+ *
+ * In pass after pass, the captures are opened in their current state, and whatever is due is given
+ * out, in time order over all sides. Due is what is no newer than the newest event that any side
+ * had shown `delay` earlier: anything older has arrived by then, unless its side is later than
+ * that. Nothing waits for such a side: its events are given out when they come, late.
+ */
+
+struct follow;
+
+struct follow_config {
+	const char *host; /* as pairing_prepare() has them; all borrowed */
+	char **guests;
+	size_t n;
+	const struct pairing_opts *opts;
+	uint64_t delay_ns;
+	note_fn *note;
+	bool (*is_enough)(void); /* no longer waits for the captures' ends */
+};
+
+/* What follow_pass() opened. */
+struct follow_pass {
+	struct pairing *p; /* its time line is to be started; valid until the next pass */
+	/* last: everything is due, because the captures have ended, or enough was given out */
+	bool first, last;
+};
+
+void follow_new(const struct follow_config *c, struct follow **out);
+/*
+ * Waits until something may be due. 0, -ENOMEM, or -errno with err for something that is not a
+ * capture.
+ */
+int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err) __must_check;
+/* A guest that is left out. */
+struct follow_gone {
+	bool opened;	 /* it was a capture, and is gone */
+	bool first;	 /* it was the first guest, whose clock --clock may name */
+	uint64_t events; /* events of it that were given out */
+};
+
+/*
+ * A pass failed because of a guest: the next ones go on without it, and its events not yet given
+ * out are lost. False: it failed for another reason, or because of the only guest in the first
+ * pass.
+ */
+bool follow_leave_out(struct follow *f, struct follow_gone *gone);
+/* Whether something newer was given out in an earlier pass; counted for follow_tell(). */
+bool follow_late(struct follow *f, const struct tl_item *item);
+/* What came late, by side. */
+void follow_tell(const struct follow *f);
+void follow_free(struct follow *f); /* NULL is fine */
+
+/*
+ * Names for the addresses of guests' kernels, by options and by the guests' captures.
+ */
+
+struct guest_syms_opts {
+	struct str_list kallsyms, vmlinux, kaslr, modules;
+};
+
+/* A guest's capture, and its VM. */
+struct guest_syms_of {
+	size_t vm;
+	struct capture *cap;
+	size_t damage; /* how much of it has been reported */
+};
+
+struct guest_syms {
+	struct ksyms **k;
+	size_t n, cap;
+	struct guest_syms_of *of;
+	size_t nof;
+	bool owned; /* of operands: it closes them */
+};
+
+/* The name of one that was given; NULL: none was. */
+const char *guest_syms_option(const struct guest_syms_opts *o);
+/*
+ * Sets hostmap_vm.syms of the VMs with symbols, for captures that were paired; they live as long
+ * as g. What the user gives takes precedence over captures. VMs with guests of their own are
+ * noted, unless note is NULL.
+ */
+int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
+			  note_fn *note, struct kvmft_err *err) __must_check;
+/* The same of a host's capture without guests, and operands GUEST[=SEL]. */
+int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
+			   struct hostmap *m, char **operand, size_t n, note_fn *note,
+			   struct kvmft_err *err) __must_check;
+/*
+ * Damage of the guests' captures that was found since they were opened, or since the last call;
+ * true if there is none. It is reported to note, unless that is NULL.
+ */
+bool guest_syms_whole(struct guest_syms *g, note_fn *note);
+/* ksyms_read(), where kallsyms may be a capture. */
+int guest_syms_read(struct ksyms *k, const struct ksyms_files *f,
+		    struct kvmft_err *err) __must_check;
+void guest_syms_free(struct guest_syms *g);

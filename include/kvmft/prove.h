@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kvmft/align.h"
+#include "kvmft/proof.h"
 
 struct prove_vm {
 	bool scaled;	 /* it was given a TSC of another rate */

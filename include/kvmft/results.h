@@ -11,12 +11,12 @@
 #include "kvmft/pairing.h"
 #include "kvmft/report.h"
 #include "kvmft/tracedat.h"
-#include "kvmft/windows.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/proof.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
 #include "kvmft/timeline.h"
-#include "kvmft/qemu_trace.h"
+#include "kvmft/qemu.h"
 
 /* ---- a report: text, JSON, CSV, metrics ---- */
 

@@ -10,7 +10,9 @@
 #pragma once
 
 #include "kvmft/hostmap.h"
-#include "kvmft/qemu_trace.h"
+#include "kvmft/ksyms.h"
+#include "kvmft/qemu.h"
+#include "kvmft/vcpu_turn.h"
 
 #define TL_MAX_LABEL 64
 #define TL_NO_CPU    UINT32_MAX
@@ -235,3 +237,262 @@ static inline bool tl_source_is_damage(const struct tl_source *s, const struct c
 
 /* After the walk: nothing was lost, damaged or unreadable; all of QEMU's trace has a place. */
 bool tl_source_complete(const struct tl_source *s);
+
+/*
+ * Which items of a time line are wanted: by event and fields, vCPU, side; and the context
+ * of matches.
+ *
+ * An event is named [SYSTEM:]NAME[/FILTER/], both names with wildcards. FILTER has the syntax of
+ * ftrace's event filters: FIELD OP VALUE with OP one of == != < <= > >= & ~, combined by && and ||,
+ * negated by !, grouped by parentheses. ~ compares text with a pattern. A comparison with a field
+ * that the event lacks is false.
+ */
+
+struct pick;
+
+void pick_new(const struct timeline *t, struct pick **out);
+/* Any of these; without one, all events. -EINVAL with err: not an event specification. */
+int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
+/* The same, but as matches: only they and `context` items on either side of each are wanted. */
+int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
+#define PICK_MAX_CONTEXT 10000
+/* At most PICK_MAX_CONTEXT. */
+void pick_set_context(struct pick *p, uint64_t items);
+/* Any of these vCPUs. */
+void pick_add_vcpu(struct pick *p, uint32_t vcpu);
+/*
+ * Any of these: "host", "guest" (all), a VM's name (all its captures), a source's label, or the
+ * directory name of a guest.
+ */
+void pick_add_side(struct pick *p, const char *side);
+bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
+
+/* Whether the item passes everything but the matches; for gaps and damage only the side counts. */
+bool pick_wants(struct pick *p, const struct tl_item *item);
+
+/*
+ * Passes a wanted item through the matches: calls show() for it, and before that for earlier items
+ * that are in the context of a match. 0 or what show() returned, or -ENOMEM. The rec of an item
+ * shown later is a copy. Where wanted items are left out between two matches with context, it is
+ * called with NULL.
+ */
+int pick_feed(struct pick *p, const struct tl_item *item,
+	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
+/*
+ * The captures were opened again (pairing.h), as t: what is kept for a match that may come, and what
+ * still has to be shown after the last one, continues there. The previous time line may be gone.
+ * QEMU's events are not kept for later.
+ */
+void pick_go_on(struct pick *p, const struct timeline *t);
+uint64_t pick_matches(const struct pick *p);
+/* Items of the context that were dropped because keeping them would have taken too many bytes. */
+uint64_t pick_dropped(const struct pick *p);
+/* Whether any event was wanted, and matched if there are matches. */
+bool pick_any(const struct pick *p);
+/*
+ * The i-th name or number that was requested and that nothing in the time line has, as a sentence
+ * in b, with similar names. *slip: no format of the captures has that name, so it is most likely a
+ * typing error. False: there are no more.
+ */
+bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b) __must_check;
+void pick_free(struct pick *p);
+
+/* ---- filters, by themselves ---- */
+
+struct filter;
+
+/* Parses FILTER (n bytes of text). 0, -ENOMEM, or -EINVAL with err. */
+int filter_parse(const char *text, size_t n, struct filter **out,
+		 struct kvmft_err *err) __must_check;
+/* Whether the record of that event passes. */
+bool filter_match(const struct filter *f, const struct fmt_event *ev, const struct rec *rec);
+void filter_free(struct filter *f);
+
+/*
+ * One moment seen from both sides. The guest accesses an MSR that KVM intercepts: the
+ * host traces kvm_msr while it handles the access, the guest traces read_msr or write_msr when it
+ * runs again. Number and value show which two belong together, so each pair shows how much later
+ * the guest's event is, independently of the windows; it can never be earlier.
+ */
+
+enum msr_pair {
+	MSR_PAIR_DEADLINE, /* write of IA32_TSC_DEADLINE: the values are unique */
+	MSR_PAIR_ICR,      /* write of the x2APIC's interrupt command register */
+	MSR_PAIR_RDMSR,    /* read of MSR 0x11: made by hand, for this very purpose */
+	MSR_PAIR_KINDS,
+};
+extern const char *const msr_pair_names[MSR_PAIR_KINDS];
+
+/* Distances in host cycles, guest's time minus host's. */
+struct msr_pair_stats {
+	uint64_t n, violations; /* violations: the guest's event came first */
+	uint64_t alone_host, alone_guest; /* accesses that only one side has */
+	int64_t min, max;	/* valid when n is not 0 */
+	struct loghist late;	/* of those that are not violations */
+};
+
+struct msr_pairs;
+
+void msr_pairs_new(const struct timeline *t, struct msr_pairs **out);
+/* Feeds the items of a timeline in order. */
+void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item);
+/* Call once after the last item. */
+void msr_pairs_finish(struct msr_pairs *p);
+/* NULL if the captures have no such access of that VM. */
+const struct msr_pair_stats *msr_pairs_get(const struct msr_pairs *p, size_t vm,
+					   enum msr_pair kind);
+/* Can both sides' captures show pairs at all? (They hold the events' formats.) */
+bool msr_pairs_possible(const struct msr_pairs *p, size_t vm);
+void msr_pairs_free(struct msr_pairs *p);
+
+/* ---- the events themselves, also used elsewhere ---- */
+
+/* The MSR events of one source, resolved once. */
+struct msr_pair_events {
+	struct msr_pair_event {
+		const struct fmt_event *ev; /* NULL: the source has none */
+		struct fmt_field msr, value, write;
+		int is_write; /* -1: the field says it */
+	} e[2];
+};
+
+void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool guest);
+/* Whether rec, of type ev, is an access that makes pairs: its kind and value. */
+bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
+		    const struct rec *rec, enum msr_pair *kind, uint64_t *value);
+
+/*
+ * When each vCPU thread of a host may have been in its guest: stretches of host time from
+ * kvm_entry to what ended it. If host events were lost, or two exits follow each other without an
+ * entry, the guest may have run.
+ *
+ * Memory is bounded: beyond RUNS_MAX stretches, those with a short gap between them are joined,
+ * which can only claim "may have run" where it did not.
+ */
+
+#define RUNS_MAX (1u << 22)
+
+struct vcpu_run {
+	uint64_t from, to; /* host TSC, both included */
+};
+
+/* In time order, disjoint. */
+struct run_list {
+	struct vcpu_run *v;
+	size_t n, cap;
+};
+
+/*
+ * Appends the part of [from, to] that is later than the others; it is joined with the last if the
+ * gap between is shorter than min_gap. Whether there is one more.
+ */
+bool run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap);
+/* The number of the first that ends at or after that time; n if there is none. */
+size_t run_list_at(const struct run_list *l, uint64_t host);
+/* Joins those that are separated by less than min_gap. */
+void run_list_join(struct run_list *l, uint64_t min_gap);
+
+struct run_thread {
+	struct run_list list;
+	/* While collecting: its guest may run since then, or the time of its last exit. */
+	struct vcpu_turn turn;
+	uint64_t since;
+};
+
+struct runs {
+	struct run_thread *t;
+	size_t tcap;
+	struct u64map by_tid;	/* tid → index into t */
+	struct u64map deadline; /* see runs_deadline() */
+	size_t ndeadline;
+	uint64_t total, min_gap;
+};
+
+/* Of all vCPU threads of the map. *out is freed with runs_free(). -errno with err. */
+int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err) __must_check;
+/* The runs of a thread; NULL if it has none. */
+const struct run_list *runs_of(const struct runs *r, int32_t tid);
+/*
+ * When the host handled this thread's write of that value to IA32_TSC_DEADLINE; 0: it did not, or
+ * more than once.
+ */
+uint64_t runs_deadline(const struct runs *r, int32_t tid, uint64_t value);
+void runs_free(struct runs *r);
+
+/*
+ * Where the guest was, from those events of its host that say so (rip of kvm_exit,
+ * kvm_entry, kvm_page_fault; vcpu_pc on arm64), and which function that is: see hostmap_vm.syms.
+ */
+
+/* The types of events that have it; zero is empty. */
+struct guest_rips {
+	struct guest_rip_type {
+		const struct fmt_event *ev; /* NULL: none yet */
+		bool has;
+		struct fmt_field f;
+	} type[64];
+};
+
+/* Whether the symbols of any VM are known. */
+bool guest_rip_any(const struct hostmap *m);
+/* The types of events that have a RIP, by format: whether there are any. */
+bool guest_rip_has(struct guest_rips *g, const struct tl_item *i);
+/*
+ * The RIP in an event of a host. *k: the symbols of its VM. False: the event has none, its VM is
+ * not known, or that VM has no symbols.
+ */
+bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_item *i,
+	       uint64_t *rip, const struct ksyms **k);
+
+/*
+ * Takes the symbols from VMs that enter guests of their own, since a RIP may be one of theirs;
+ * found by a walk over the host's capture, if there are symbols at all. *n: the number of such VMs.
+ * 0 or -errno.
+ */
+int guest_rip_drop_nested(struct hostmap *m, size_t *n) __must_check;
+
+/*
+ * The time from any event of a time line to any other.
+ *
+ * Which beginning belongs to an end is what the kernel's own synthetic events do
+ * (Documentation/trace/histogram.rst, onmatch): the last one with the same key, and each is used
+ * once; if there is one of the same side, that. Without a key it is the last one of the same thread
+ * or, if that has none, the last one of the same VM, where one of the two that belongs to no VM
+ * belongs to all. An event may be both: the end of one span, and the beginning of the next. Events
+ * of two guests are never a span, and if one VM alone is asked for, events of other guests are none
+ * of it: a guest is believed about itself alone.
+ */
+
+struct spans_opts {
+	const char *from, *to; /* as for pick_add_event(); NULL: none are wanted */
+	const char *key;       /* FIELD of both, or FIELD=FIELD (from's, to's); NULL: by thread */
+};
+
+struct span {
+	uint64_t begin, end; /* host TSC */
+	int64_t vm, vcpu;    /* of the first of the two that is a vCPU's; or a VM's; -1 */
+	int32_t tid;	     /* that began it, */
+	bool by_guest;	     /* ... in a guest */
+	bool across;	     /* the other is of the other side */
+	uint64_t types;	     /* the same for all between events of the same types */
+	const char *from;    /* name of the event that began it */
+	const char *comm;    /* ... and of its thread; both as long as the time line */
+};
+
+/* Begun; begun again before an end; ends that nothing began; cut by lost events; open. */
+enum spans_count { SPANS_BEGUN, SPANS_AGAIN, SPANS_STRAY, SPANS_CUT, SPANS_OPEN, SPANS_COUNTS };
+
+struct spans;
+
+/* The time line and the options are borrowed. vm: the only one, or -1. -EINVAL: no such spec. */
+int spans_new(const struct timeline *t, const struct spans_opts *o, int64_t vm, struct spans **out,
+	      struct kvmft_err *err) __must_check;
+/* Takes all items in order. True: this one ends a span. */
+bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out);
+uint64_t spans_count(const struct spans *s, enum spans_count which);
+/*
+ * Why there is none, in b, as far as it can be told: an event that no capture has, a field that it
+ * lacks. False: both were met.
+ */
+bool spans_unmet(const struct spans *s, struct sbuf *b);
+void spans_free(struct spans *s);

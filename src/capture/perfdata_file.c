@@ -453,7 +453,7 @@ static int perfdata_check(const struct head *h)
 }
 
 /* What ftrace calls the clocks of perf record -k. */
-static const char *clock_name(const struct head *h)
+static const char *perf_clock_name(const struct head *h)
 {
 	static const char *const names[] = {
 		[0] = "realtime", [1] = "mono", [4] = "mono_raw", [7] = "boot", [11] = "tai"
@@ -539,7 +539,7 @@ static int read_all(struct head *h)
 	    asprintf(&uname, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0)
 		memory_out();
 	cap_set_str(&c->uname, uname);
-	cap_set_str(&c->clock, clock_name(h));
+	cap_set_str(&c->clock, perf_clock_name(h));
 	c->subbuf_size = p->w.g.size;
 	p->made_stream = UINT32_MAX;
 	g = p->w.g;

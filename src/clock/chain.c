@@ -5,7 +5,7 @@
  * A link maps one value to a range, either way.  A range goes over it by its two ends, since every
  * clock is monotone.
  */
-#include "kvmft/clockchain.h"
+#include "kvmft/clock.h"
 
 #include "wide.h"
 

@@ -6,7 +6,7 @@
  * and the pvclock record only from the moment it is announced.  An epoch may therefore start out
  * without map or without record; fill_map() supplies the map backwards once it is learned.
  */
-#include "kvmft/epoch.h"
+#include "kvmft/clock.h"
 #include "wide.h"
 
 struct epoch_vm *epoch_vm_new(uint64_t watch_from)

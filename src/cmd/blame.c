@@ -5,7 +5,6 @@
 #include "options.h"
 #include "kvmft/results.h"
 #include "kvmft/pairing.h"
-#include "kvmft/guest_syms.h"
 #include "many_print.h"
 #include "sink.h"
 

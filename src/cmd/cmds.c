@@ -2,7 +2,7 @@
 /* cmds.c: what the whole kvmft has, in place of cmds_small.c. */
 #include "captures.h"
 #include "cmds.h"
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 
 #define HERE(name) &cmd_##name,
 const struct cmd *const kvmft_cmds[] = { COMMANDS(HERE, HERE) NULL };

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "kvmft/cli.h"
-#include "kvmft/match.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/pairing.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/vm.h"
 
 /* The VMs of this machine, read before the sandbox, which hides other processes. */

@@ -4,7 +4,7 @@
 #include "cmds.h"
 #include "options.h"
 #include "kvmft/diff.h"
-#include "kvmft/pick.h"
+#include "kvmft/timeline.h"
 #include "kvmft/results.h"
 #include "sink.h"
 

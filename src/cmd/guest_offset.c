@@ -8,7 +8,7 @@
 #include "cmds.h"
 
 #include "kvmft/clock.h"
-#include "kvmft/guest_clock.h"
+#include "kvmft/kernel.h"
 
 enum { CLOCK_LOCAL, CLOCK_GLOBAL, CLOCK_PERF };
 static const char *const guest_clocks[] = {

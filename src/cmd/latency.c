@@ -7,9 +7,8 @@
 #include "cmds.h"
 #include "options.h"
 #include "kvmft/results.h"
-#include "kvmft/windows.h"
+#include "kvmft/proof.h"
 #include "kvmft/pairing.h"
-#include "kvmft/guest_syms.h"
 #include "sink.h"
 
 #define WORST_MAX   100000u

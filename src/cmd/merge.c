@@ -4,14 +4,12 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "kvmft/guest_syms.h"
-#include "kvmft/follow.h"
-#include "kvmft/windows.h"
+#include "kvmft/pairing.h"
+#include "kvmft/proof.h"
 #include "sink.h"
-#include "kvmft/pick.h"
+#include "kvmft/timeline.h"
 #include "many_print.h"
 #include "kvmft/output.h"
-#include "kvmft/pairing.h"
 
 /* The options that select a part of the timeline. */
 struct merge_pick_opts {

@@ -5,7 +5,7 @@
 #include "kvmft/cli.h"
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 
 /* struct pairing_clock */
 #define PAIRING_CLOCK_OPTIONS(st, m)                                           \

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kvmft/cli.h"
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 
 extern const struct cmd cmd_qemu_events;
 extern const struct cmd cmd_qemu_set;

@@ -4,7 +4,7 @@
 
 #include <fnmatch.h>
 
-#include "kvmft/qemu_events.h"
+#include "kvmft/qemu.h"
 #include "kvmft/table.h"
 #include "sink.h"
 

@@ -3,11 +3,10 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "kvmft/guest_syms.h"
+#include "kvmft/pairing.h"
 #include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"
-#include "kvmft/pairing.h"
 #include "many_print.h"
 #include "report.h"
 

@@ -4,7 +4,7 @@
  * else.
  */
 #include "cmds.h"
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 #include "kvmft/kernel.h"
 
 struct reset_opts {

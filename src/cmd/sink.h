@@ -7,7 +7,7 @@
 #include "kvmft/output.h"
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"
-#include "kvmft/windows.h"
+#include "kvmft/proof.h"
 
 #define DEFAULT_INPUT "kvmft.data"
 

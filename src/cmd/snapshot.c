@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 
 #include "kvmft/kernel.h"
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 struct snapshot_opts {
 	bool all;

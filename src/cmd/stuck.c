@@ -5,10 +5,9 @@
 #include <sys/mman.h>
 
 #include "cmds.h"
-#include "kvmft/guest_syms.h"
+#include "kvmft/pairing.h"
 #include "options.h"
 #include "sink.h"
-#include "kvmft/pairing.h"
 #include "kvmft/sandbox.h"
 
 static const char *const stuck_engines[] = { "auto", "hist", "ring", NULL };

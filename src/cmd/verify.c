@@ -4,10 +4,9 @@
  * line that merge would print, with all that can contradict it looking on.
  */
 #include "captures.h"
-#include "kvmft/verify.h"
+#include "kvmft/pairing.h"
 #include "options.h"
 #include "cmds.h"
-#include "kvmft/pairing.h"
 #include "sink.h"
 
 struct verify_opts {

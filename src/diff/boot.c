@@ -104,7 +104,7 @@ static double student(double z, double runs)
 }
 
 /* The number of runs of the shorter side. */
-static double runs_of(const struct boot_row *r)
+static double boot_runs_of(const struct boot_row *r)
 {
 	size_t n = MIN(r->side[0].n, r->side[1].n), run = MAX(n / BOOT_BLOCKS, (size_t)1);
 
@@ -117,7 +117,7 @@ static double runs_of(const struct boot_row *r)
  */
 static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
 {
-	double runs = runs_of(r), each[2], den[2] = { 0 }, sum, least, both = 0, v, x;
+	double runs = boot_runs_of(r), each[2], den[2] = { 0 }, sum, least, both = 0, v, x;
 
 	for (int s = 0; s < 2; s++) {
 		each[s] = square[s] / rounds * runs / (runs > 1 ? runs - 1 : 1);
@@ -152,7 +152,7 @@ COMPARE_BY(ascending, double, );
 static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)
 {
 	unsigned int at = (unsigned int)((double)rounds * (1 - level));
-	double diff = boot_size(r->value[1] - r->value[0]), runs = runs_of(r), z, t, hi;
+	double diff = boot_size(r->value[1] - r->value[0]), runs = boot_runs_of(r), z, t, hi;
 
 	r->surely = 0;
 	r->chance = 1;

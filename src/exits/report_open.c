@@ -5,7 +5,7 @@
  */
 #include "report_priv.h"
 #include "kvmft/events.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 
 /* With the streams, and a row of a table for each key, a report fits into 64 MiB. */
 #define CELLS_LIMIT  (12u << 20)

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "kvmft/events.h"
-#include "kvmft/guest_time.h"
 #include "kvmft/hostmap.h"
 #include "priv.h"
 

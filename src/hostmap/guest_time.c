@@ -3,9 +3,8 @@
  * guest_time.c: from a guest's trace clock to host TSC: by kvmclock, if the capture has the
  * constants for that, because then it is exact; else own_tsc_init() picks the way, to its TSC.
  */
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 
-#include "kvmft/tsc_rate.h"
 
 /* ---- from the bracketed readings of a capture to lines between them ---- */
 

@@ -8,7 +8,7 @@
  */
 
 #include "priv.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/vmsel.h"
 
 static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_MASTER_CLOCK, EV_PVCLOCK };

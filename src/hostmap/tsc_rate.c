@@ -7,7 +7,7 @@
  * nearest to what they say.
  */
 #include "kvmft/events.h"
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 
 typedef unsigned __int128 u128;
 

@@ -8,7 +8,7 @@
  * Not libtracefs' tracefs_print_init(): marker and option are below the instance's descriptor, as
  * the confined recorder cannot use paths.
  */
-#include "kvmft/kclock.h"
+#include "kvmft/kernel.h"
 
 #include "priv.h"
 

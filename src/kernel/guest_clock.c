@@ -6,7 +6,7 @@
  * kernel/sched/clock.c; the record's layout is the ABI of arch/x86/include/asm/pvclock-abi.h,
  * one per cache line (64 bytes) and CPU.
  */
-#include "kvmft/guest_clock.h"
+#include "kvmft/kernel.h"
 
 #define PV_STRIDE 64
 #define PV_ARGS	  7 /* per record: version first and last, and five fields */

@@ -13,10 +13,9 @@
  * Guessed positions count only if clock_gettime() agrees, within the few dozen ns of a bracketed
  * reading.
  */
-#include "kvmft/guest_clock.h"
+#include "kvmft/kernel.h"
 
 #include "priv.h"
-#include "kvmft/kclock.h"
 
 /*
  * The line of CLOCK_MONOTONIC_RAW, from the page through which the kernel lets each process

@@ -13,7 +13,7 @@
  */
 #include "priv.h"
 #include "kvmft/ksyms.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 
 /*
  * Deadlines of the guest's local timer (MSR 0x6e0, IA32_TSC_DEADLINE) and how late they

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "kvmft/epoch.h"
+#include "kvmft/clock.h"
 #include "kvmft/events.h"
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"

@@ -5,7 +5,7 @@
  */
 #include "kvmft/results.h"
 #include "evinfo.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/sqlite.h"
 
 #include <strings.h>

@@ -14,7 +14,7 @@
  */
 #include "kvmft/output.h"
 #include "kvmft/json.h"
-#include "kvmft/match.h"
+#include "kvmft/pairing.h"
 #include "evinfo.h"
 
 #define JSONL_VERSION 1

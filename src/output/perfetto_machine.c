@@ -14,7 +14,7 @@
 
 #include <ctype.h>
 
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 
 enum {
 	/* TracePacket */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* verify.c: the result of `kvmft verify`, for people, for programs and for tables. */
-#include "kvmft/verify.h"
+#include "kvmft/pairing.h"
 #include "kvmft/util.h"
 #include "kvmft/output.h"
 

@@ -6,7 +6,7 @@
  * record for this keep little of it (`kvmft trace --guest`), and passes are rare enough to leave
  * most of the CPU to others.
  */
-#include "kvmft/follow.h"
+#include "kvmft/pairing.h"
 
 #define TICK_NS 100000000ull
 #define SHARE	4u /* passes take at most one n-th of a CPU */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* guest_syms.c: which guest the symbols of each option and capture belong to. */
-#include "kvmft/guest_syms.h"
-#include "kvmft/guest_rip.h"
+#include "kvmft/pairing.h"
+#include "kvmft/timeline.h"
 
 #include <strings.h>
 

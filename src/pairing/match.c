@@ -3,13 +3,11 @@
  * match.c: each VM that may be meant is tried with all events of the guest; then the TSC offsets of
  * its vCPUs, if the captures have none, or not of all.
  */
-#include "kvmft/match.h"
-#include "kvmft/exit_names.h"
-#include "kvmft/guest_time.h"
 #include "kvmft/pairing.h"
+#include "kvmft/exit_names.h"
+#include "kvmft/hostmap.h"
 #include "kvmft/timeline.h"
 #include "kvmft/tracedat.h"
-#include "kvmft/tsc_rate.h"
 
 #include <strings.h>
 

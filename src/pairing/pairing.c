@@ -3,8 +3,7 @@
 #include "kvmft/pairing.h"
 #include "kvmft/events.h"
 #include "kvmft/evidence.h"
-#include "kvmft/guest_time.h"
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 
 static void close_one(struct pairing_capture *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* rate.c: how fast the host's TSC runs, from the user or from the captures. */
 #include "kvmft/pairing.h"
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 
 #define ULL(v) ((unsigned long long)(v))
 

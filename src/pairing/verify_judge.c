@@ -3,9 +3,9 @@
  * verify_judge.c: the facts for a verdict on each guest, and the verdict in words: what it is based
  * on, where to look, what to record.
  */
-#include "kvmft/verify.h"
+#include "kvmft/pairing.h"
 
-#include "kvmft/guest_time.h"
+#include "kvmft/hostmap.h"
 
 /* ---- lines of text ---- */
 

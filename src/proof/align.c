@@ -6,7 +6,7 @@
  * each slice; a straight line that crosses all intervals exists only if for every two of them it is
  * allowed by the line between their opposite ends, which bounds its slope from both sides.
  */
-#include "kvmft/align.h"
+#include "kvmft/proof.h"
 
 const char *const align_names[] = {
 	[ALIGN_OK] = "aligned",

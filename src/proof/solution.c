@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* solution.c: which vCPUs, and which stretches of time, are solved together. */
-#include "kvmft/solve.h"
+#include "kvmft/proof.h"
 
 /* Those outside are few enough to be accidents. */
 static bool serves(uint64_t inside, uint64_t outside)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kvmft/solve.h"
+#include "kvmft/proof.h"
 
 struct solve_vcpu {
 	uint32_t id;

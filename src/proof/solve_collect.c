@@ -4,8 +4,8 @@
  * both, from the host's threads and a guest's capture; thinned where there are too many.
  */
 #include "solve.h"
-#include "kvmft/msr_pairs.h"
-#include "kvmft/guest_time.h"
+#include "kvmft/timeline.h"
+#include "kvmft/hostmap.h"
 
 #define MAX_EVENTS (1u << 19)
 

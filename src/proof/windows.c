@@ -10,7 +10,7 @@
  * been re-entered without an event (the fast path of older kernels): nothing is known about that
  * time.
  */
-#include "kvmft/windows.h"
+#include "kvmft/proof.h"
 
 #define RECENT_BITS	10 /* 2^this many vCPUs may be found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */

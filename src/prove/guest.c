@@ -81,7 +81,7 @@ static const uint8_t code[] = {
 };
 
 struct vcpu {
-	struct vm *vm;
+	struct tiny_vm *vm;
 	struct truth_vcpu *truth;
 	struct kvm_run *run;
 	pthread_t thread;
@@ -93,7 +93,7 @@ struct vcpu {
 	int fd;
 };
 
-struct vm {
+struct tiny_vm {
 	struct run *all;
 	struct truth_vm *truth;
 	struct vcpu vcpu[TRUTH_VCPUS];
@@ -103,7 +103,7 @@ struct vm {
 
 struct run {
 	struct truth *truth;
-	struct vm vm[TRUTH_VMS];
+	struct tiny_vm vm[TRUTH_VMS];
 	int kvm;
 	atomic_bool bared, begun; /* of the first VM: the exit was measured, it is recorded */
 	atomic_bool halved, over; /* ... of vCPU 0's rounds */
@@ -136,7 +136,7 @@ static int vcpu_regs(struct vcpu *v, uint64_t at, uint64_t si)
 	return ioctl(v->fd, KVM_SET_REGS, &regs) ? fails(v->vm->all, "KVM_SET_REGS") : 0;
 }
 
-static int vcpu_make(struct vm *vm, struct vcpu *v)
+static int vcpu_make(struct tiny_vm *vm, struct vcpu *v)
 {
 	int size = ioctl(vm->all->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	struct kvm_segment seg = {
@@ -170,7 +170,7 @@ static int vcpu_make(struct vm *vm, struct vcpu *v)
 
 static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 {
-	struct vm *vm = &r->vm[i];
+	struct tiny_vm *vm = &r->vm[i];
 	struct kvm_userspace_memory_region mem = { .memory_size = (uint64_t)vcpus * VCPU_MEM };
 	struct kvm_irqchip chip = { .chip_id = KVM_IRQCHIP_PIC_MASTER };
 	int ret;

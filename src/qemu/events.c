@@ -6,7 +6,7 @@
  * Types are classified as by QEMU's scripts/tracetool: char pointers are strings, other pointers
  * addresses, the rest integers of their size on x86-64.
  */
-#include "kvmft/qemu_events.h"
+#include "kvmft/qemu.h"
 
 #include <ctype.h>
 

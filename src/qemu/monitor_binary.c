@@ -3,8 +3,8 @@
  * monitor_binary.c: which program a QEMU is, of which version, and with which trace back ends it
  * was built. QEMU has no command for the latter, so its file and its process are examined.
  */
-#include "kvmft/monitor.h"
-#include "kvmft/vm_proc.h"
+#include "kvmft/qemu.h"
+#include "kvmft/vm.h"
 
 #include <sys/mman.h>
 

@@ -8,8 +8,8 @@
  */
 #include "monitor_internal.h"
 #include "kvmft/util.h"
-#include "kvmft/qemu_switch.h"
-#include "kvmft/vm_proc.h"
+#include "kvmft/qemu.h"
+#include "kvmft/vm.h"
 
 #include <grp.h>
 #include <linux/openat2.h>

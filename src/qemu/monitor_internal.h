@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kvmft/monitor.h"
+#include "kvmft/qemu.h"
 
 /* The user that a process runs as. */
 struct mon_owner {

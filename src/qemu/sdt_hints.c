@@ -5,7 +5,7 @@
  * something wrongly taken for a text becomes "(fault)".
  */
 #include "kvmft/sdt.h"
-#include "kvmft/qemu_events.h"
+#include "kvmft/qemu.h"
 #include "kvmft/sandbox.h"
 
 _Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");

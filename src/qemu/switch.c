@@ -3,7 +3,7 @@
  * switch.c: what the states and properties of QEMU's trace events mean, in plain words; the way
  * back to former states, also if whoever is to go it is killed.
  */
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 
 #include "kvmft/kernel.h"
 

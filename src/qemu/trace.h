@@ -2,7 +2,7 @@
 /* trace.h: what the readers of trace formats share; private to src/qemu. */
 #pragma once
 
-#include "kvmft/qemu_trace.h"
+#include "kvmft/qemu.h"
 
 #define QBUF_SIZE (512u << 10)
 

@@ -7,7 +7,7 @@
 
 #include <sys/utsname.h>
 
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 #define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer ones are left out */
 

@@ -11,7 +11,7 @@
 
 #include <poll.h>
 
-#include "kvmft/qemu_switch.h"
+#include "kvmft/qemu.h"
 
 /* What it is told, besides the end of its pipe. */
 #define KEEP_ON	 '1'

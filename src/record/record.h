@@ -23,10 +23,9 @@
 
 #include "kvmft/capture.h"
 #include "kvmft/drain.h"
-#include "kvmft/guest_clock.h"
 #include "kvmft/kernel.h"
 #include "kvmft/ksyms.h"
-#include "kvmft/monitor.h"
+#include "kvmft/qemu.h"
 #include "kvmft/record.h"
 #include "kvmft/sandbox.h"
 #include "kvmft/stream.h"

@@ -6,7 +6,7 @@
 #include "record.h"
 
 #include "kvmft/util.h"
-#include "kvmft/guest_clock.h"
+#include "kvmft/kernel.h"
 #include "kvmft/ring.h"
 
 /*

@@ -7,7 +7,7 @@
 
 #include "kvmft/evidence.h"
 #include "kvmft/pairing.h"
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 
 #define TASKS 1000 /* of a guest on one vCPU; further ones are not counted */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* guest_rip.c: events of a host that show where the guest was, and which guest that is. */
-#include "kvmft/guest_rip.h"
+#include "kvmft/timeline.h"
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 

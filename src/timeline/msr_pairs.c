@@ -6,7 +6,7 @@
  * unique, so any that is still waiting matches. Other values repeat: for them the newest waiting
  * one is meant, and one that waits longer than an access can take was seen by one side only.
  */
-#include "kvmft/msr_pairs.h"
+#include "kvmft/timeline.h"
 #include "kvmft/events.h"
 
 #define WAITING 64 /* accesses remembered per vCPU and side */

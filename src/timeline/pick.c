@@ -5,7 +5,7 @@
  * Whether a name matches is decided once per event type of each source and kept. Items before a
  * match are copied as they pass, into a ring as long as the context; of large ones fewer are kept.
  */
-#include "kvmft/pick.h"
+#include "kvmft/timeline.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

@@ -5,7 +5,6 @@
 #include "kvmft/timeline.h"
 
 #include "kvmft/hostmap.h"
-#include "kvmft/guest_time.h"
 #include "qemu_source.h"
 
 /* How the stamps of one CPU become the first host's TSC; all NULL: they are that already. */

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "kvmft/clock.h"
-#include "kvmft/guest_time.h"
-#include "kvmft/qemu_trace.h"
+#include "kvmft/hostmap.h"
+#include "kvmft/qemu.h"
 #include "kvmft/ring.h"
 #include "kvmft/timeline.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* runs.c: one ordered walk over a host capture; per vCPU thread its turns. */
-#include "kvmft/runs.h"
-#include "kvmft/msr_pairs.h"
 #include "kvmft/timeline.h"
 #include "kvmft/vcpu_turn.h"
 

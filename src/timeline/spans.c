@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* spans.c: the time from any event to any other. */
-#include "kvmft/spans.h"
+#include "kvmft/timeline.h"
 
-#include "kvmft/pick.h"
 
 struct span_end {
 	struct pick *pick;

@@ -7,7 +7,7 @@
  * others: --name NAME | --name=NAME | --id NAME (firecracker), and --platform uuid=U
  *         (cloud-hypervisor): best effort.
  */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 /* ---- taking a command line apart: arguments, and the option lists of QEMU ---- */
 

@@ -10,7 +10,7 @@
  *   guest_mode                  1 while an L2 guest runs: offset and ratio are then L1+L2 combined
  *   pid                         thread that last ran the vCPU, 0 = none yet; absent in old kernels
  */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 #include <limits.h>
 #include <sys/mount.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* find.c: the VM that a user means, and the small services of struct vm. */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 #include <strings.h>
 

@@ -3,7 +3,7 @@
  * guest.c: what a guest knows about itself that its host knows too: the product UUID (the host's
  * -uuid) and the APIC ids (the host's vcpu_id).
  */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 #include "kvmft/util.h"
 

@@ -3,7 +3,7 @@
  * pack.c: a list of VMs as bytes, for a pipe between two processes of one program. Numbers are in
  * native layout.
  */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 static void pack_text(struct sbuf *b, const char *s)
 {

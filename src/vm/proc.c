@@ -7,7 +7,7 @@
 #include <sys/inotify.h>
 
 #include "kvmft/util.h"
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 
 /* Tgid is the fourth line of status: within this. */
 #define HEAD_SIZE 1024

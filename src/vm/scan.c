@@ -10,7 +10,7 @@
  *    (dup, fork) of a VM known already;
  * 5. names, UUIDs and missing thread ids come from the process.
  */
-#include "kvmft/vm_proc.h"
+#include "kvmft/vm.h"
 #include "kvmft/vmsel.h"
 
 #include <sys/syscall.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kvmft/qemu_trace.h"
+#include "kvmft/qemu.h"
 
 static const char fuzz_declared[] =
 	"first(void) \"\"\n"

@@ -2,7 +2,7 @@
 /*
  * fuzz_qemu_events.c: declarations of trace-events-all; what they declare is printed and scanned.
  */
-#include "kvmft/qemu_events.h"
+#include "kvmft/qemu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

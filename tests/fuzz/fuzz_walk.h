@@ -6,7 +6,7 @@
 #define KVMFT_FUZZ_WALK_H
 
 #include "kvmft/ring.h"
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 
 #include <fcntl.h>
 #include <stdio.h>

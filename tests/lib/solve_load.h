@@ -5,7 +5,7 @@
 #ifndef KVMFT_TESTS_SOLVE_LOAD_H
 #define KVMFT_TESTS_SOLVE_LOAD_H
 
-#include "kvmft/solve.h"
+#include "kvmft/proof.h"
 
 #define SOLVE_LOAD_OFFSET (0ull - 42051902088ull) /* of "aligned" */
 

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvmft/qemu_trace.h"
+#include "kvmft/qemu.h"
 #include "lib/enc_qemu.h"
 
 static const char few[] =

@@ -2,7 +2,7 @@
 /* test_clock_chain.c - names, ways, missing links, and conversions along whole chains */
 #include "clock_vectors.h"
 
-#include "kvmft/clockchain.h"
+#include "kvmft/clock.h"
 
 /* One plausible host and guest: what each clock follows by, if it is all constants. */
 struct constants {

@@ -2,7 +2,7 @@
 /* test_clock_epoch.c - building epochs from events, converting at and across their edges */
 #include "clock_vectors.h"
 
-#include "kvmft/epoch.h"
+#include "kvmft/clock.h"
 
 #define WATCH	1000000ULL		/* events are recorded from here */
 #define READ	1001000ULL		/* debugfs was read here */

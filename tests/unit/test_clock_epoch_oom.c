@@ -7,7 +7,7 @@
  */
 #include "clock_vectors.h"
 
-#include "kvmft/epoch.h"
+#include "kvmft/clock.h"
 
 /* Allocations that still succeed. */
 static unsigned int allowed;

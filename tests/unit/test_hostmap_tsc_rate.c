@@ -5,7 +5,7 @@
  */
 #include "clock_vectors.h"
 
-#include "kvmft/tsc_rate.h"
+#include "kvmft/hostmap.h"
 #include "lib/kernel_params.h"
 
 static void test_pvclock(void **state __unused_arg)

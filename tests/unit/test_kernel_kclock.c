@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-#include "kvmft/kclock.h"
+#include "kvmft/kernel.h"
 
 /* As 6.1 and 6.18 print it. */
 static void test_parse_marker(void **state)

@@ -3,7 +3,7 @@
  * test_proof_solve.c: tests of src/proof/solve*.c: the offset that random windows and events were
  * made with is found; a sweep agrees with counting at every candidate.
  */
-#include "kvmft/solve.h"
+#include "kvmft/proof.h"
 
 #include <setjmp.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * test_proof_windows.c: tests of src/proof/windows.c and align.c: what is inside, outside and not
  * known, and what follows from it.
  */
-#include "kvmft/align.h"
+#include "kvmft/proof.h"
 
 #include <setjmp.h>
 

@@ -2,7 +2,7 @@
 /*
  * test_qemu_events.c: tests of src/qemu/events.c and format.c.
  */
-#include "kvmft/qemu_events.h"
+#include "kvmft/qemu.h"
 
 #include <errno.h>
 #include <setjmp.h>

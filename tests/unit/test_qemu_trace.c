@@ -2,7 +2,7 @@
 /*
  * test_qemu_trace.c: tests of src/qemu: every format round trip, every form of line, every cut.
  */
-#include "kvmft/qemu_trace.h"
+#include "kvmft/qemu.h"
 
 #include <errno.h>
 #include <setjmp.h>

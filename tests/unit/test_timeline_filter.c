@@ -3,7 +3,7 @@
  * test_timeline_filter.c: tests of src/timeline/filter.c: what a filter says of a record, and what is no
  * filter.
  */
-#include "kvmft/pick.h"
+#include "kvmft/timeline.h"
 
 #include <errno.h>
 #include <setjmp.h>

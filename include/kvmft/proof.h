@@ -1,6 +1,100 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* proof.h: what proves an alignment: windows, the offset that fits the events, the verdict. */
+#pragma once
+
+#include "kvmft/timeline.h"
+#include "kvmft/vcpu_turn.h"
+
 /*
- * solve.h: the TSC offset of a guest from nothing but two captures: the one that puts its events
+ * The alignment check. A guest event on vCPU n can only have happened between a
+ * kvm_entry and the next kvm_exit of that vCPU's thread: the entry is stamped before the guest
+ * runs, the exit after it stopped (and if the host's interrupts are recorded, the first one that
+ * the thread takes shows the exit sooner). With a right conversion no event is outside; and how far
+ * the guest's clock could be moved before one would be is the bound of the error.
+ */
+
+struct win_stats {
+	uint64_t checked;   /* guest events with a known window state */
+	uint64_t inside, outside;
+	uint64_t unchecked; /* no window known: before the first entry, after a gap, no place */
+	uint64_t apart;	    /* of these: before or after the host's events; in totals only */
+	/*
+	 * Slack in host cycles: all events of the vCPU could happen this much earlier / later and
+	 * would still be inside. Negative: an event is outside by that much. Valid only if
+	 * has_early / has_late.
+	 */
+	int64_t early, late;
+	bool has_early, has_late;
+	int64_t outside_max; /* the largest distance of an outside event to its nearest window */
+};
+
+/* The time of the check is cut into at most this many equal slices. */
+#define WIN_SLICES 64
+
+/* Hosts with figures of their own; any more share the last one's. */
+#define WIN_HOSTS 4
+
+struct win_vcpu {
+	size_t vm; /* index into the host map: several captures of a VM have one each */
+	uint32_t vcpu;
+	struct win_stats s;
+	struct win_stats slice[WIN_SLICES]; /* the same figures, per slice of time */
+	struct win_stats part[WIN_HOSTS];   /* ... and per host on which it ran */
+	size_t on;			    /* the one on which it runs */
+	uint64_t first_out, last_out;	    /* host TSC of the first and last outside event */
+	uint64_t inside_before_out;	    /* events inside before the first outside one */
+	uint64_t windows;		    /* closed ones, entry to exit */
+	/* state of the walk */
+	struct vcpu_turn turn;
+	bool heard;		   /* it had events since the last gap */
+	uint64_t entry, exit;	   /* host TSC of the last ones */
+	uint64_t first_in, last_in; /* guest events in the open window, if `in` of them */
+	uint64_t in;
+	/* events inside that no figure counts yet: of the slice [run_from, run_from + run_len) */
+	uint64_t run, run_from, run_len;
+	uint64_t after, since; /* placed ones after the host's event at since, so far its last */
+	/* events since the last exit: outside, if an entry comes next */
+	uint64_t pending, pending_first, pending_last;
+	uint64_t before;   /* events before the host's, if some can be placed later */
+	bool placed;	   /* one had a place */
+};
+
+struct windows;
+
+void win_new(const struct timeline *t, struct windows **out);
+/*
+ * Calls fn with each window of v as it ends, with v->entry and v->in of it, and the host TSC of its
+ * exit. Windows that are not completely known are left out.
+ */
+void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
+	      void *ctx);
+/* Feeds the items of a timeline in order. */
+void win_feed(struct windows *w, const struct tl_item *item);
+/*
+ * Instead: an event of a host came after newer ones of others. What was outside meanwhile may have been inside of
+ * windows that were not known yet.
+ */
+void win_late(struct windows *w);
+bool win_was_late(const struct windows *w);
+/* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
+void win_go_on(struct windows *w, const struct timeline *t);
+/* To be called before figures are requested; more may be fed later. */
+void win_finish(struct windows *w);
+size_t win_count(const struct windows *w);
+const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
+/* All vCPUs of one VM together; vm -1: of all VMs. */
+void win_total(const struct windows *w, int64_t vm, struct win_stats *s);
+/* Hosts on the time line, and all vCPUs of one VM on number i of them. */
+size_t win_hosts(const struct windows *w);
+void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s);
+/* Slices of time: number i is [from + i * width, from + (i + 1) * width), in host TSC. */
+void win_slices(const struct windows *w, uint64_t *from, uint64_t *width);
+/* Adds the figures of b to a; the smaller slack of both counts. */
+void win_stats_add(struct win_stats *a, const struct win_stats *b);
+void win_free(struct windows *w);
+
+/*
+ * The TSC offset of a guest from nothing but two captures: the one that puts its events
  * into the entry..exit windows of its vCPUs.
  *
  * Accesses of MSRs that both sides traced narrow the search if there are any: the host handles such
@@ -9,9 +103,6 @@
  * Large amounts of data are thinned, so memory is bounded: events are dropped evenly, and windows
  * with a short gap between them are joined. Neither can exclude the true offset.
  */
-#pragma once
-
-#include "kvmft/runs.h"
 
 struct solve;
 
@@ -136,3 +227,53 @@ uint64_t solution_bound(const struct solution *s);
 /* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. */
 void solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu);
 void solution_free(struct solution *s);
+
+/*
+ * How well one guest is aligned with its host: what the windows say, in numbers, and the
+ * verdict. All distances are host cycles; a shift is what would have to be added to the host times
+ * of all guest events.
+ */
+
+struct align {
+	struct win_stats total;
+	uint64_t windows;	/* that were closed, of this VM */
+	unsigned int share;	/* of the events not apart: percentage that could be checked */
+	size_t vcpus_blind;	/* vCPUs with events, none of which could be checked */
+	/* Shifts that leave every event inside; if lo <= 0 <= hi, they bound the error. */
+	bool has_shift;
+	int64_t shift_lo, shift_hi;
+	/*
+	 * Rates at which the guest's clock could run away, in parts per 10^9, without an event
+	 * leaving its window in any slice of time. hi < lo: no steady rate explains what was seen.
+	 */
+	bool has_drift;
+	int64_t drift_lo, drift_hi;
+	/* Outside events: how many vCPUs have some, host TSC of the first and last one. */
+	size_t vcpus, vcpus_bad;
+	uint32_t bad_vcpu;	/* one of them */
+	uint64_t bad_from, bad_to;
+	uint64_t bad_inside;	/* events inside on those vCPUs ... */
+	uint64_t bad_after_good; /* ... of these, before their first outside one */
+};
+
+/* Below this share, too much could not be checked for a verdict. */
+#define ALIGN_MIN_SHARE 75
+/* After win_finish(). */
+void align_measure(const struct windows *w, size_t vm, struct align *a);
+
+/* ---- the verdict ---- */
+
+enum align_kind { ALIGN_OK, ALIGN_BAD, ALIGN_UNKNOWN };
+extern const char *const align_names[]; /* "aligned", "misaligned", "cannot-tell" */
+
+/* All evidence for an alignment or against it. */
+struct proof_facts {
+	const struct align *windows;
+	const struct msr_pair_stats *deadlines; /* NULL: neither side shows any */
+	const struct solution *solved; /* its offset comes from the events; NULL: it was known */
+	bool elsewhere;		       /* it was known, but the events ask for another one */
+	bool off_record; /* given by hand although the windows hold for the recorded one as well */
+};
+
+/* The verdict: made only here, and final. */
+enum align_kind proof_judge(const struct proof_facts *f);
