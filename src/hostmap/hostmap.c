@@ -132,7 +132,10 @@ void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
 	thread_set(m, tid, HOSTMAP_END, vcpu);
 }
 
-/* Which vCPU an entry is of; arm64's do not say so, but the names of threads may. */
+/*
+ * Which vCPU an entry is of. arm64's do not say so, but the names of threads may; else each thread
+ * is a vCPU that has its number.
+ */
 static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vcpu)
 {
 	const struct capture *c = s->m->cap;
@@ -143,9 +146,8 @@ static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vc
 		return fmt_u64(&s->entry.f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
 	while (i < c->ntask && c->task[i].tid != s->last_tid)
 		i++;
-	if (i == c->ntask || !vmsel_vcpu(c->task[i].comm, &number))
-		return false;
-	*vcpu = number;
+	*vcpu = i < c->ntask && vmsel_vcpu(c->task[i].comm, &number) ? number
+								     : (uint32_t)s->last_tid;
 	return true;
 }
 
@@ -158,10 +160,13 @@ static void scan_thread(struct scan *s, const struct rec *rec)
 	ssize_t vm;
 
 	s->t = NULL;
-	if (tid <= 0 || !entry_vcpu(s, rec, &vcpu))
+	if (tid <= 0)
 		return;
-	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
+	if (u64map_get(&m->by_tid, (uint32_t)tid, &at))
 		s->t = &m->thread[at];
+	if ((s->t && !s->entry.f[0].size) || !entry_vcpu(s, rec, &vcpu))
+		return;
+	if (s->t) {
 		s->t->floats |= s->t->first != UINT64_MAX && s->t->vcpu != vcpu;
 		s->t->vcpu = (uint32_t)vcpu;
 		return;

@@ -267,9 +267,10 @@ static void join_wakers(struct grouping *g)
 	}
 }
 
+/* A vCPU whose number is its thread's tells no VM from the next one. */
 static bool is_alone(const struct member *v)
 {
-	return !v->by_pid && !v->by_wakes && !v->tgid;
+	return !v->by_pid && !v->by_wakes && !v->tgid && v->vcpu != (uint32_t)v->tid;
 }
 
 /* ---- VMs ---- */
