@@ -9,6 +9,7 @@
 #define TD_BEGIN   "\x17\x08\x44tracing"
 #define PERF_BEGIN "PERFILE2"
 #define KVMEXIT	   "perhaps counts of bcc's kvmexit, without times: kvmft exits has them live, report of a recording"
+#define PERFETTO   "perhaps a Perfetto trace, which kvmft writes but does not read"
 #define CTF	   "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
 
 /*
@@ -542,8 +543,9 @@ static const struct {
 	{ 0, 4, "PID ", KVMEXIT },
 	{ 0, 1, "[", "perhaps the kernel's log (dmesg), in which are no events" },
 	{ 0, 9, "<!DOCTYPE", "a page for a browser" },
+	{ 0, 4, "\n\nP\1", PERFETTO }, /* a packet of 10 bytes */
 	{ 0, 2, "\n\n", "text, but no trace as text that kvmft knows" },
-	{ 0, 1, "\x0a", "perhaps a Perfetto trace, which kvmft writes but does not read" },
+	{ 0, 1, "\x0a", PERFETTO },
 	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
 };
 

@@ -593,7 +593,7 @@ static void note_faults(struct tracetext *t)
 		{ t->others, "lines are of other machines, and left out: give each its own file" },
 		{ t->elsewhere, "lines are of more CPUs or events than can be, and left out" },
 		{ t->variants, "lines lack fields that others of their event have: only shown" },
-		{ t->backwards, "lines are of an earlier time than the one before them" },
+		{ t->backwards, "lines are of earlier times than those before them: put in order" },
 		{ t->no_time, "lines have no time: they are at that of the one before" },
 		{ t->too_long, "lines are too long, and cut" },
 	};
@@ -713,6 +713,26 @@ static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8
 	return put_texts(t, cpu->block[idx]);
 }
 
+struct tt_order {
+	uint64_t first;
+	size_t at;
+	uint8_t *block;
+};
+
+COMPARE(order_cmp, struct tt_order, ORDER(x->first, y->first) ?: ORDER(x->at, y->at));
+
+/* Excerpts in any order: with an earlier time than that of the line before a block begins. */
+static void order_blocks(struct tt_cpu *cpu)
+{
+	_cleanup_free_ struct tt_order *v = xcalloc(cpu->n + 1, sizeof(*v));
+
+	for (size_t i = 0; i < cpu->n; i++)
+		v[i] = (struct tt_order){ load_u64(cpu->block[i]), i, cpu->block[i] };
+	qsort(v, cpu->n, sizeof(*v), order_cmp);
+	for (size_t i = 0; i < cpu->n; i++)
+		cpu->block[i] = v[i].block;
+}
+
 static int add_cpus(struct tracetext *t)
 {
 	struct capture *c = t->c;
@@ -726,6 +746,8 @@ static int add_cpus(struct tracetext *t)
 			continue;
 		ret = t->full ? 0 : subbuf_write_end(&t->cpu[i]->w);
 		subbuf_writer_free(&t->cpu[i]->w);
+		if (t->backwards)
+			order_blocks(t->cpu[i]);
 		t->stream[c->nstream] = t->cpu[i];
 		e.len = t->cpu[i]->n * BLOCK;
 		cap_stream_extend(c, cap_stream_add(c, i, ""), &e);

@@ -599,11 +599,25 @@ form "... of arm64" 0 <<-E
 	 a-1 [0] 1.000002: kvm_exit: TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800008012345
 	 a-1 [0] 1.000003: kvm_entry: PC: 0xffff800008012345
 	 a-1 [0] 1.000004: kvm_exit: IRQ: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800008012345
-	 a-1 [0] 1.000005: kvm_entry: PC: 0xffff800008012345
+	 a-1 [0] 1.000105: kvm_entry: PC: 0xffff800008012345
 E
 run "$kvmft" report "$tmp/form.txt"
 out_has 'TRAP:DABT_LOW +1 ' "... a trap"
 out_has ' IRQ +1 ' "... an interrupt"
+run "$kvmft" blame --top 1 "$tmp/form.txt"
+out_has '^1\. 101 us  stall, tids:1 vCPU 1, ' "... a thread whose name has no number is a vCPU of its own"
+
+form "excerpts, the later one first" 3 <<-E
+	 a-1 [0] 1.000021: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000025: kvm_entry: vcpu 0, rip 0x1
+	...
+	 a-1 [0] 1.000001: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000004: kvm_entry: vcpu 0, rip 0x1
+E
+is "$(sed 's/.*\] //; s/ .*//' "$tmp/lines" | tr '\n' ' ')" "1.000001000 1.000004000 1.000021000 1.000025000 " "... are put in order"
+err_has '1 lines are of earlier times than those before them: put in order' "... says so"
+run "$kvmft" report "$tmp/form.txt"
+out_has 'HLT +2 +100.00% +100.00% +3.00us +4.00us' "... and measured"
 
 # ---- hostile ----
 
