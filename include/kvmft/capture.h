@@ -270,6 +270,9 @@ struct capture {
 	uint32_t tsc2nsec_mult, tsc2nsec_shift;
 	uint64_t tsc2nsec_offset;
 	int64_t ts_add;		   /* ns that DATE and OFFSET add to every stamp */
+	/* of a trace clock in ns: with real_add it is the time of day, in ns since 1970 */
+	bool has_real;
+	int64_t real_add;
 	void *priv; /* the reader's own */
 };
 

@@ -41,6 +41,7 @@ enum feature {
 	NRCPUS = 7,
 	CPUID = 9,
 	COMPRESSED = 27,
+	CLOCK_DATA = 29,
 };
 
 struct section {
@@ -145,9 +146,15 @@ static int read_small(struct head *h, uint64_t f, const struct section *s)
 	ssize_t n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
 	struct cursor cur = { b, n > 0 ? (size_t)n : 0 };
 	uint32_t avail, online;
+	uint64_t real, then;
 
 	if (n < 0)
 		return (int)n;
+	if (f == CLOCK_DATA && !cur_skip(&cur, 8) && !cur_u64(&cur, &real) &&
+	    !cur_u64(&cur, &then)) {
+		c->has_real = true;
+		c->real_add = (int64_t)(real - then);
+	}
 	if (f == NRCPUS && !cur_u32(&cur, &avail) && !cur_u32(&cur, &online)) {
 		for (size_t i = c->ncpu; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
 			cap_cpu_at(c, i);
@@ -528,6 +535,7 @@ static int read_all(struct head *h)
 	if (h->cut)
 		cap_note(c, "the end is missing: perf was killed, or the file was cut");
 	c->line.known &= !h->use_clockid; /* perf's own clock, if it is a line over the TSC */
+	c->has_real = h->use_clockid && (c->has_real || !h->clockid);
 	if (c->line.known) {
 		const struct cyc2ns *l = &c->line.line;
 		unsigned __int128 khz =

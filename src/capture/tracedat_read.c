@@ -480,7 +480,10 @@ static void td_option(struct td *t, uint32_t id, struct cursor opt)
 		if (grain && (grain += strlen(TD_GRAIN)))
 			(void)take_u64(&grain, 1000000000, &t->c->grain);
 		break;
-	case TD_DATE: td_time_add(t, opt, 1000, "DATE"); break;
+	case TD_DATE:
+		td_time_add(t, opt, 1000, "DATE");
+		t->c->has_real = true;
+		break;
 	case TD_OFFSET: td_time_add(t, opt, 1, "OFFSET"); break;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
@@ -992,6 +995,9 @@ static void td_finish(struct capture *c)
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
 		c->page_header = 8 + c->long_size;
 	}
+	/* Of a counter, or the TSC, DATE's ns mean nothing. */
+	c->has_real &= clock_trace_is_ns(c->clock ?: "local") && !c->has_tsc2nsec;
+	c->real_add = c->ts_add;
 	/* Version 7 has no place for what `trace-cmd record -M` left out, but statistics of it. */
 	for (size_t i = 0, k; i < c->ncpu; i++) {
 		for (k = 0; k < c->nstream && c->stream[k].cpu != c->cpu[i].cpu; k++)

@@ -114,6 +114,23 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 	return (uint32_t)most;
 }
 
+/* Where the file says what makes its stamps, which are ns, the time of day: from the first on. */
+static int pieces_of_day(struct cap_pieces *p, const struct capture *cap)
+{
+	uint64_t first = UINT64_MAX, at;
+
+	for (size_t i = 0; i < cap->nstream; i++)
+		if (!capture_read_part(cap, &cap->stream[i], 0, 0, &at, sizeof(at), NULL))
+			first = MIN(first, at);
+	first = first > INT64_MAX ? 0 : first;
+	p->v = xcalloc(2, sizeof(*p->v));
+	for (size_t i = 0; i < 2; i++, first += 1000000000)
+		p->v[i] = (struct clock_sample){ .tsc_before = first,
+						 .tsc_after = first,
+						 .ns = first + (uint64_t)cap->real_add };
+	return clock_pieces_init(&p->pieces, p->v, 2, 1000000, 0);
+}
+
 int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock)
 {
 	const size_t least = cap->complete ? 2 : 1;
@@ -122,6 +139,8 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 	size_t n;
 
 	memset(p, 0, sizeof(*p));
+	if (clock == CAP_CLOCK_REALTIME && cap->has_real)
+		return pieces_of_day(p, cap);
 	if (readings_of(cap, clock) < least)
 		return -ENODATA;
 	tsc_rate_said(cap, &nominal);

@@ -108,7 +108,8 @@ static bool wall_host(const struct out_clock *real, uint64_t begin, uint64_t ns,
 bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day)
 {
 	*day = (struct out_clock){ .kind = OUT_CLOCK_REALTIME };
-	if (!cap_in_tsc(host) || host->unit_ns || cap_pieces_init(pieces, host, CAP_CLOCK_REALTIME))
+	if (((!cap_in_tsc(host) || host->unit_ns) && !host->has_real) ||
+	    cap_pieces_init(pieces, host, CAP_CLOCK_REALTIME))
 		return false;
 	day->pieces = &pieces->pieces;
 	return true;
@@ -224,7 +225,8 @@ static int report_value(const struct capture *cap, const char *name, const char 
 	bool wall;
 	int ret = window_value(&c, cap, name, text, lo, hi, &wall, err);
 
-	if (!ret && wall && c.kind == OUT_CLOCK_NS) { /* readings need a rate: it is known */
+	/* Readings need a rate: it is known. A date is of stamps in ns. */
+	if (!ret && wall && c.kind == OUT_CLOCK_NS && !cap->has_real) {
 		*lo = tsc_cycles_to_ns(*lo - MIN(*lo, cap->begin_tsc), cap->tsc_khz);
 		*hi = tsc_cycles_to_ns(*hi - MIN(*hi, cap->begin_tsc), cap->tsc_khz);
 	}
@@ -259,9 +261,12 @@ static int clock_readings(struct cap_pieces *pieces, const struct capture *host,
 	if (ret == -ENODATA)
 		return err_lack(
 			err, ENODATA,
-			"%s has no readings of %s against the TSC (kvmft record takes them): use "
+			"%s has no readings of %s against the TSC (kvmft record takes them%s): use "
 			"another --clock",
-			host->path, out_clock_names[c->kind]);
+			host->path, out_clock_names[c->kind],
+			c->kind == OUT_CLOCK_REALTIME
+				? ", trace-cmd record --date or perf record -k mono has the date"
+				: "");
 	if (ret == -ENOTSUP)
 		return err_lack(
 			err, ENODATA,
@@ -302,7 +307,7 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 	bool count = !tsc && cap->clock &&
 		     !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
 
-	if (tsc && kind >= OUT_CLOCK_MONO_RAW)
+	if (kind == OUT_CLOCK_REALTIME || (tsc && kind >= OUT_CLOCK_MONO_RAW))
 		return 0;
 	if (kind >= 0 && (kind != OUT_CLOCK_NS || count) && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
 		return err_usage(err,
@@ -331,7 +336,7 @@ static bool has_kvmclock(const struct out_clock *c)
 
 bool when_related(int kind)
 {
-	return kind >= 0 && kind != OUT_CLOCK_NS;
+	return kind >= 0 && kind != OUT_CLOCK_NS && kind != OUT_CLOCK_REALTIME;
 }
 
 int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,

@@ -151,16 +151,50 @@ out_has '"vcpus":\[\{"vm":"[^"]*","vcpu":3,' "... vCPU 3, by its thread's name"
 run "$kvmft" report --per vcpu --format csv -i "$tmp/arm"
 is "$(grep -c ',4,' "$out")" 0 "... and none by a name that no VMM gives"
 
+# The time of day: by trace-cmd record --date, and by perf record -k. 1767225600 is 2026-01-01 00:00:00 UTC.
+ok "a trace.dat with a date" "$mkcap" --date 1767220600000000 --trace-dat "$tmp/date.dat" "$tmp/idle.txt"
+files="$tmp/date.dat"
+if "${KVMFT_TOOLS:-$top/build/tests/tools}/perfdata" --day 1767220600000000000 "$tmp/date.dat" "$tmp/date.perf" kvm_entry kvm_exit; then
+	files="$files $tmp/date.perf"
+fi
+for f in $files; do
+	TZ=UTC run "$kvmft" merge --clock realtime "$f"
+	status_is 0 "${f##*/}: merge --clock realtime"
+	out_has '\] +2026-01-01 00:00:00.000080000  kvm:kvm_exit: ' "... date and time of day"
+	for from in 2026-01-01T00:00:00.07Z 2026-01-01T01:00:00.07+01:00 @1767225600.07; do
+		run "$kvmft" merge --from $from "$f"
+		is "$(wc -l <"$out" | tr -d ' ') $(grep -c '5000.070004000  kvm:kvm_entry' "$out")" \
+			"$(run "$kvmft" merge --from 5000.07 "$f"; wc -l <"$out" | tr -d ' ') 1" "... --from $from"
+		run "$kvmft" report --from $from -i "$f"
+		out_has 'HLT +1 ' "... of report, too"
+	done
+	TZ=UTC run "$kvmft" report --from 00:00:00.07 -i "$f"
+	out_has 'HLT +1 ' "... without a date it is that day"
+done
+TZ=UTC run "$kvmft" blame --clock realtime --top 1 "$tmp/date.dat"
+out_has '^1\. 40 ms .* at 2026-01-01 00:00:00.030000000' "blame has it"
+if command -v trace-cmd >/dev/null; then
+	run trace-cmd report -t "$tmp/date.dat"
+	out_has ' 1767225600\.000080000: ' "... and trace-cmd"
+fi
+ok "cycles have no date" "$mkcap" --clock x86-tsc --date 1767220600000000 --trace-dat "$tmp/cycles.dat" "$tmp/idle.txt"
+for f in mono cycles; do
+	run "$kvmft" merge --clock realtime "$tmp/$f.dat"
+	status_is 4 "$f.dat: no time of day"
+	err_has 'has no readings of realtime .*trace-cmd record --date' "... what would give it"
+done
+
 # What is no recording is called what it is, and what to do with it.
 cd "$tmp" || exit 1
 mkdir ctf
 printf '/* CTF 1.8 */' >ctf/metadata
 tar cf run.tar ctf
 printf '{"a":1}' >page.json
+"$kvmft" export -q --to perfetto -i "$tmp/mono.dat" -o page.pftrace
 printf '[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: quiet\n' >boot.log
 printf 'PID      TID      KVM_EXIT_REASON                     COUNT\n1273551  1273568  EXIT_REASON_MSR_WRITE               6\n' >exits.txt
 for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
-	"page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump" \
+	"page.pftrace:perhaps a Perfetto trace, which kvmft writes" "page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump" \
 	"boot.log:perhaps the kernel's log \\(dmesg\\)" "exits.txt:perhaps counts of bcc's kvmexit, without times: kvmft exits"; do
 	run "$kvmft" merge "${other%%:*}"
 	status_is 1 "merge ${other%%:*}"

@@ -36,7 +36,8 @@ enum {
 	EP_ARCH = 6,
 	EP_NRCPUS = 7,
 	EP_CPUID = 9,
-	EP_COMPRESSED = 27
+	EP_COMPRESSED = 27,
+	EP_CLOCK_DATA = 29
 };
 
 struct ep_attr {

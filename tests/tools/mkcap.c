@@ -2,7 +2,7 @@
 /*
  * mkcap.c: makes a capture directory or a trace.dat from readable text.
  *
- *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK] [--formats NAME]  TEXT
+ *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK] [--date US] [--formats NAME]  TEXT
  *
  * Lines of TEXT; '#' begins a comment:
  *
@@ -20,7 +20,7 @@
  *   CPU stats ENTRIES READ                    counters of its ring, in a trace.dat
  *
  * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns; in a trace.dat, of which no frequency is
- * known, of that clock (local). Lines of a CPU are in order.
+ * known, of that clock (local). Lines of a CPU are in order. --date is what trace-cmd record --date writes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -520,6 +520,7 @@ int main(int argc, char **argv)
 		{ "capture", required_argument, NULL, 'c' },
 		{ "trace-dat", required_argument, NULL, 't' },
 		{ "clock", required_argument, NULL, 'C' },
+		{ "date", required_argument, NULL, 'd' },
 		{ "formats", required_argument, NULL, 'f' },
 		{ 0 },
 	};
@@ -535,6 +536,8 @@ int main(int argc, char **argv)
 			dat = optarg;
 		else if (o == 'C')
 			clock = optarg;
+		else if (o == 'd')
+			enc_option(&m->dat, 1, optarg, strlen(optarg) + 1);
 		else if (o == 'f')
 			enc_corpus(optarg);
 		else

@@ -3,12 +3,12 @@
  * perfdata.c: turns events of a capture or trace.dat into the perf.data that `perf kvm stat record` would
  * have made, so that `perf kvm stat report` and kvmft can be given the same exits anywhere.
  *
- *   perfdata [--khz KHZ] [--intel] [--conv] [--vcpus N] CAPTURE FILE [SYS:]EVENT...
+ *   perfdata [--khz KHZ] [--intel] [--conv] [--day NS] [--vcpus N] CAPTURE FILE [SYS:]EVENT...
  *
  * EVENT is a name in the system kvm, if it has none. Stamps are turned into ns by KHZ (default
  * 1000000: they are ns). The file says that the machine is AMD's, or with --intel Intel's: names
  * of exits depend on it. --conv: perf's clock is a line over the TSC that the stamps are,
- * and the file says which. --vcpus: how many
+ * and the file says which. --day: as of perf record -k mono, whose clock is 0 so many ns after 1970. --vcpus: how many
  * threads are a process, where the capture does not say it.
  *
  * perf sorts records by time within rounds, which is what it read from all CPUs at once: here
@@ -35,6 +35,7 @@ struct conv {
 	uint64_t khz;
 	const char *cpu;
 	bool conv;
+	uint64_t day;
 	int32_t vcpus; /* threads that a process has, where the capture does not tell; 0: one */
 	struct cyc2ns line;
 	const struct fmt_event *event[MAX_EVENTS];
@@ -199,7 +200,8 @@ static int convert(struct conv *v, const char *path)
 					       .size = 112,
 					       .config = fmt_id(v->event[i]),
 					       .sample_type = (EP_USUAL & ~EP_ID) | EP_IDENTIFIER,
-					       .flags = 1u << EP_SAMPLE_ID_ALL,
+					       .flags = 1u << EP_SAMPLE_ID_ALL | (v->day ? 1u << EP_USE_CLOCKID : 0),
+					       .clockid = CLOCK_MONOTONIC,
 					       .id = &v->id[i],
 					       .nid = 1 };
 	}
@@ -207,6 +209,14 @@ static int convert(struct conv *v, const char *path)
 	v->e.nattr = v->n;
 	put_tracing(v);
 	ep_feature_text(&v->e, EP_CPUID, v->cpu);
+	if (v->day) {
+		const struct {
+			uint32_t version, clockid;
+			uint64_t day, clock;
+		} data = { 1, CLOCK_MONOTONIC, v->day + 1000, 1000 };
+
+		ep_feature(&v->e, EP_CLOCK_DATA, &data, sizeof(data));
+	}
 	ep_head(&v->e, 0, &b);
 	put(v, &b);
 	put_records(v);
@@ -237,6 +247,7 @@ int main(int argc, char **argv)
 					      { "intel", no_argument, NULL, 'i' },
 					      { "big", no_argument, NULL, 'b' },
 					      { "conv", no_argument, NULL, 'c' },
+					      { "day", required_argument, NULL, 'd' },
 					      { "vcpus", required_argument, NULL, 'v' },
 					      { 0 } };
 	struct conv v = { .khz = 1000000, .cpu = "AuthenticAMD,25,1,1" };
@@ -248,6 +259,8 @@ int main(int argc, char **argv)
 			v.cpu = "GenuineIntel,6,143,8";
 		else if (o == 'c')
 			v.conv = true;
+		else if (o == 'd')
+			v.day = strtoull(optarg, NULL, 0);
 		else if (o == 'v')
 			v.vcpus = atoi(optarg);
 		else if (o != 'k' || parse_u64(optarg, &v.khz) || !v.khz)
