@@ -200,7 +200,8 @@ static int convert(struct conv *v, const char *path)
 					       .size = 112,
 					       .config = fmt_id(v->event[i]),
 					       .sample_type = (EP_USUAL & ~EP_ID) | EP_IDENTIFIER,
-					       .flags = 1u << EP_SAMPLE_ID_ALL | (v->day ? 1u << EP_USE_CLOCKID : 0),
+					       .flags = 1u << EP_SAMPLE_ID_ALL |
+							(v->day ? 1u << EP_USE_CLOCKID : 0),
 					       .clockid = CLOCK_MONOTONIC,
 					       .id = &v->id[i],
 					       .nid = 1 };
