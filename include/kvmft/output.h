@@ -133,6 +133,8 @@ struct out {
 	/* At its end, for out_resume(): those before were shown; what a format keeps. */
 	uint64_t epochs_from, kept[5];
 	struct guest_rips *rips; /* NULL: no symbols of guests are known */
+	/* likewise, folded: of exits, with the guest's function and the reason; weighted by time */
+	enum { FOLD_STACKS, FOLD_EXITS, FOLD_EXIT_TIME } fold;
 	uint64_t left_out; /* events, also after out_end() */
 	void *priv; /* the format's own */
 };

@@ -125,7 +125,7 @@ static int merge_spikes_put(struct many *m, struct out *o, const struct pairing 
 
 struct merge_opts {
 	struct sink_file file; /* first */
-	int clock;
+	int clock, of;
 	bool longer;
 	const char *format, *from, *to;
 	struct pairing_clock pair;
@@ -148,6 +148,8 @@ struct merge_opts {
 #define MAX_TRIES	 5u
 #define FIRST_NS	 3000000000ull
 
+static const char *const fold_names[] = { "stacks", "exits", "exit-time", NULL };
+
 static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
 		      "clock of all rows (default: ns since the recording began)"),
@@ -156,6 +158,9 @@ static const struct opt merge_options[] = {
 	OPTION_NAMED(0, "format", OPT_WORD, struct merge_opts, format, "FORMAT", out_format_name,
 		     "how to write it (default: text); json: an object per line; perfetto: for\n"
 		     "ui.perfetto.dev; html: a page to look at; folded: stacks for flame graphs"),
+	OPTION_CHOICE(0, "of", struct merge_opts, of, "WHAT", fold_names,
+		      "folded: recorded stacks (default); exits: function of the guest, reason, and stack\n"
+		      "of the host where that was recorded, and how many; exit-time: how long, in ns"),
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
@@ -357,6 +362,7 @@ static int merge_begin(struct merge *m)
 	}
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.longer = m->o->longer;
+	m->s.out.fold = MAX(m->o->of, 0);
 	m->s.out.day = m->s.when.day.pieces ? &m->s.when.day : NULL;
 	m->s.out.goes_on = m->f;
 	return ret;
@@ -709,6 +715,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
 	if (o->longer && o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
 		return err_usage(err, "option --long: only text and json have such lines");
+	if (o->of >= 0 && (!o->format || strcmp(o->format, "folded")))
+		return err_usage(err, "option --of goes with --format folded");
 	ret = o->follow || o->delay.set ? check_follow(o, argc, err) : 0;
 	ret = ret ?: rate_check(&o->khz, err);
 	if (ret)
@@ -793,7 +801,7 @@ const struct cmd cmd_merge = {
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
-	.groups = "output format clock from to side vcpu event grep context count follow\n"
+	.groups = "output format of clock from to side vcpu event grep context count follow\n"
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"

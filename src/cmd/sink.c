@@ -91,7 +91,8 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 		ret = -errno;
 	s->f = NULL;
 	if (ret == -ENOMSG && !err->text[0])
-		err_lack(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
+		err_lack(err, ENODATA, s->out.fold ? "no kvm_exit and kvm_entry of a VM were recorded"
+						   : "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
 		err_why(err, ret, "cannot write %s",
 			s->file ? outfile_path(s->file) : "to standard output");

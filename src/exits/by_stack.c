@@ -55,7 +55,7 @@ static void note_stack(struct walk *w, const struct fmt_event *ev, const struct 
 	sbuf_addc(t, '\n');
 	fmt_print(ev, rec, t);
 	l->ev = NULL; /* it has but one */
-	tally_add(&w->b->rows, xsbuf_text(t), t->len);
+	tally_add(&w->b->rows, xsbuf_text(t), t->len, 1);
 }
 
 static int walk_stream(struct walk *w, const struct capture *cap, const struct cap_stream *cs)

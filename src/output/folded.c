@@ -4,21 +4,41 @@
  *
  * 	comm;outermost;...;innermost COUNT
  *
- * Those of a guest begin with its name: vm1:comm.
+ * Those of a guest begin with its name: vm1:comm. Of exits, before the first stack of the host in them, if any:
+ * vm1;function of the guest;reason
  */
+#include "kvmft/events.h"
+#include "kvmft/exit_names.h"
+#include "kvmft/ksyms.h"
 #include "kvmft/output.h"
 #include "kvmft/tally.h"
 
 #define FLUSH_AT (256u << 10)
 
+struct folded_exit {
+	uint64_t since; /* 0: it is over */
+	struct sbuf text;
+	size_t bare; /* of text, without a stack */
+};
+
 struct folded {
 	struct tally stacks;
 	struct sbuf one;
+	struct event_type entry, exit;
+	struct exit_names names;
+	struct u64map at; /* vCPU → its exit */
+	struct folded_exit *of;
+	size_t cap;
 };
 
 static void folded_begin(struct out *o)
 {
-	o->priv = xcalloc(1, sizeof(struct folded));
+	struct folded *p = o->priv = xcalloc(1, sizeof(*p));
+	const struct tl_source *s = tl_source(o->t, 0);
+
+	event_find(s->fmt, EV_ENTRY, 0, &p->entry);
+	event_find(s->fmt, EV_EXIT, 1, &p->exit);
+	exit_names_init(&p->names, p->exit.ev, s->cap->vendor);
 }
 
 /* Separators of frames must not occur in one. */
@@ -29,19 +49,10 @@ static void no_separators(struct sbuf *b, size_t from)
 			b->s[i] = ':';
 }
 
-static void folded_item(struct out *o, const struct tl_item *i)
+static void add_frames(struct sbuf *b, const struct tl_item *i)
 {
-	struct folded *p = o->priv;
-	struct sbuf *b = &p->one;
 	struct fmt_value v;
 
-	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))
-		return;
-	sbuf_reset(b);
-	if (i->src->guest)
-		sbuf_addf(b, "%s:", i->src->label);
-	sbuf_add(b, tl_comm(i->src, i->tid));
-	no_separators(b, 0);
 	fmt_stack(i->ev, i->rec, &v);
 	for (uint32_t k = v.len; k-- > 0;) {
 		size_t from;
@@ -51,24 +62,93 @@ static void folded_item(struct out *o, const struct tl_item *i)
 		fmt_stack_name(i->ev, &v, k, b);
 		no_separators(b, from);
 	}
-	tally_add(&p->stacks, xsbuf_text(b), b->len);
+}
+
+static void exit_begin(const struct out *o, struct folded *p, struct folded_exit *e, const struct tl_item *i)
+{
+	const struct hostmap_vm *vm = &tl_hostmap(o->t)->vm[i->vm];
+	uint64_t rip = event_u64(&p->exit, 2, i->rec);
+	const struct ksym *s = vm->syms ? ksyms_find(vm->syms, rip) : NULL;
+	struct exit_why why = exit_why(&p->names, event_u64(&p->exit, 0, i->rec), event_u64(&p->exit, 1, i->rec));
+	char name[EXIT_NAME_MAX];
+
+	sbuf_reset(&e->text);
+	sbuf_add(&e->text, vm->label);
+	no_separators(&e->text, 0);
+	if (s || (vm->syms && ksyms_is_user(rip)))
+		sbuf_addf(&e->text, ";%s;", s ? s->name : "user");
+	else
+		sbuf_addf(&e->text, ";%#llx;", (unsigned long long)rip);
+	sbuf_add(&e->text, exit_reason_text(&p->names, why.isa, why.reason, name, sizeof(name)));
+	e->bare = e->text.len;
+	e->since = i->host;
+}
+
+/* Any item. */
+static void fold_exit(struct out *o, struct folded *p, const struct tl_item *i)
+{
+	struct folded_exit *e;
+
+	if (i->src->index)
+		return;
+	for (size_t k = 0; i->kind != TL_EVENT && k < p->at.n; k++)
+		p->of[k].since = 0;
+	if (i->kind != TL_EVENT || !i->ev || i->marker || i->vm < 0 || i->vcpu < 0)
+		return;
+	e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap, sizeof(*e));
+	if (i->ev == p->exit.ev) {
+		exit_begin(o, p, e, i);
+	} else if (e->since && i->ev == p->entry.ev) {
+		tally_add(&p->stacks, xsbuf_text(&e->text), e->text.len,
+			  o->fold == FOLD_EXITS ? 1 : i->host - e->since);
+		e->since = 0;
+	} else if (e->since && e->text.len == e->bare && fmt_is_stack(i->ev)) {
+		add_frames(&e->text, i);
+	}
+}
+
+static void folded_item(struct out *o, const struct tl_item *i)
+{
+	struct folded *p = o->priv;
+	struct sbuf *b = &p->one;
+
+	if (o->fold) {
+		fold_exit(o, p, i);
+		return;
+	}
+	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))
+		return;
+	sbuf_reset(b);
+	if (i->src->guest)
+		sbuf_addf(b, "%s:", i->src->label);
+	sbuf_add(b, tl_comm(i->src, i->tid));
+	no_separators(b, 0);
+	add_frames(b, i);
+	tally_add(&p->stacks, xsbuf_text(b), b->len, 1);
 }
 
 static void folded_end(struct out *o)
 {
 	struct folded *p = o->priv;
+	uint64_t khz = o->fold == FOLD_EXIT_TIME ? tl_source(o->t, 0)->cap->tsc_khz : 0;
 
 	if (!p->stacks.n)
 		o->line.error = -ENOMSG;
 	tally_sort_by_text(&p->stacks);
 	for (size_t i = 0; i < p->stacks.n && !o->line.error; i++) {
+		uint64_t n = p->stacks.row[i].n;
+
 		sbuf_addf(&o->line, "%s %llu\n", p->stacks.row[i].text,
-			  (unsigned long long)p->stacks.row[i].n);
+			  (unsigned long long)(khz ? tsc_cycles_to_ns(n, khz) : n));
 		if (o->line.len >= FLUSH_AT)
 			out_flush(o);
 	}
 	if (p->stacks.others)
 		sbuf_addf(&o->line, "(others) %llu\n", (unsigned long long)p->stacks.others);
+	for (size_t i = 0; i < p->at.n; i++)
+		sbuf_free(&p->of[i].text);
+	free(p->of);
+	u64map_free(&p->at);
 	tally_free(&p->stacks);
 	sbuf_free(&p->one);
 	free(p);

@@ -2,7 +2,7 @@
 /* tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes(). */
 #include "kvmft/tally.h"
 
-void tally_add(struct tally *t, const char *text, size_t len)
+void tally_add(struct tally *t, const char *text, size_t len, uint64_t n)
 {
 	uint64_t hash, at;
 	struct tally_row row;
@@ -12,11 +12,11 @@ void tally_add(struct tally *t, const char *text, size_t len)
 	t->keyed = true;
 	hash = hash_bytes(&t->key, text, len);
 	if (u64map_get(&t->by_hash, hash, &at)) {
-		t->row[at].n++;
+		t->row[at].n += n;
 	} else if (len > TALLY_MEMORY - MIN(t->bytes, (size_t)TALLY_MEMORY)) {
-		t->others++;
+		t->others += n;
 	} else {
-		row = (struct tally_row){ .n = 1, .text = xstrndup(text, len) };
+		row = (struct tally_row){ .n = n, .text = xstrndup(text, len) };
 		xu64map_put(&t->by_hash, hash, t->n);
 		xarray_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
 		t->bytes += len;
