@@ -14,7 +14,8 @@
 #include "kvmft/evidence.h"
 #include "kvmft/timeline.h"
 
-enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_KINDS };
+/* LAT_WAIT is asked for by `kvmft report --waits` alone. */
+enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_WAIT, LAT_KINDS };
 
 /*
  * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
@@ -34,6 +35,7 @@ enum lat_table_id {
 	LAT_T_TASK,
 	LAT_T_HANDLER,
 	LAT_T_EVENT,
+	LAT_T_WAIT,
 	LAT_T_MEM,
 	LAT_T_MEM_VCPU,
 	LAT_T_MEM_TASK,
@@ -155,6 +157,7 @@ struct lat_opts {
 	size_t worst;	  /* how many are kept per table */
 	bool states_only; /* only lat_vcpu_now() is wanted */
 	bool cases_only;  /* only what each() is told, of all but sched, and notes */
+	enum lat_waits_by { WAITS_BY_VM, WAITS_BY_VCPU, WAITS_BY_PROCESS } waits_by;
 	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
 	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
 	struct spans_opts spans;
@@ -176,6 +179,9 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	    struct kvmft_err *err) __must_check;
 /* Feeds the items of the timeline in order. */
 void lat_feed(struct lat *l, const struct tl_item *i);
+#define LAT_NOT_SEEN "(not seen)"
+/* With WAITS_BY_PROCESS: who was first seen to run on a vCPU after its last halt; id: not 0, or not seen. */
+void lat_waits_ran(struct lat *l, size_t vm, uint32_t vcpu, uint64_t id, const char *who);
 /* Ends open chains, and sorts. */
 void lat_finish(struct lat *l);
 bool lat_in_cycles(const struct lat *l);

@@ -360,6 +360,9 @@ struct processes {
 	struct process_vm *vm; /* by index into the host map */
 	size_t nvm;
 	bool has_cr3, has_switch; /* what the host's capture has */
+	/* May be set: who had run at an exit; NULL: nobody, it halts. */
+	void (*ran)(void *ctx, size_t vm, uint32_t vcpu, const struct process_row *r);
+	void *ctx;
 };
 
 /* t is borrowed. only: that VM of the host map, -1: all. */

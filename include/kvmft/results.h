@@ -105,6 +105,7 @@ struct lat_view {
 	const bool *want;		    /* by enum lat_kind, see lat_answers() */
 	struct lat_story *story[LAT_TABLES]; /* by table, as many as worst cases; NULL: none */
 	const struct lat_bound *bound;	    /* by VM */
+	size_t rows; /* of each table of text; 0: some */
 	bool all;     /* text: everything, not just what fits a screen */
 	size_t worst; /* ... how many of the worst are printed then */
 	bool color;   /* text may have colours */

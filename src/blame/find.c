@@ -177,7 +177,7 @@ static const int what_of[LAT_TABLES] = {
 	[LAT_T_IRQ] = BLAME_IRQ, [LAT_T_SCHED] = -1,	      [LAT_T_STEALER] = -1,
 	[LAT_T_IO] = BLAME_IO,	 [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
 	[LAT_T_MEM] = -1,	 [LAT_T_NET_RX] = -1,	      [LAT_T_NET_TX] = -1,
-	[LAT_T_TASK] = -1,	 [LAT_T_HANDLER] = -1,
+	[LAT_T_TASK] = -1,	 [LAT_T_HANDLER] = -1,	      [LAT_T_WAIT] = -1,
 };
 
 uint64_t blame_cycles(const struct blame *b, uint64_t time)

@@ -255,7 +255,7 @@ static int db_begin(struct filling *f)
 	if (f->p->alone)
 		return 0;
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
-		lo.want[k] = true;
+		lo.want[k] = k != LAT_WAIT;
 	win_new(f->p->t, &f->b.w);
 	win_each(f->b.w, db_window, f->db);
 	ret = db_left_out(f, "no chains", lat_new(f->p->t, &lo, &f->lat, f->err));

@@ -9,7 +9,7 @@
 #include "kvmft/results.h"
 #include "kvmft/proof.h"
 #include "kvmft/pairing.h"
-#include "sink.h"
+#include "report.h"
 
 #define WORST_MAX   100000u
 #define CONTEXT_MAX 1000u
@@ -26,6 +26,8 @@ struct latency_opts {
 	struct guest_syms_opts syms;
 	struct str_list qemu, host;
 	bool quiet, all;
+	int waits; /* of `report --waits`: enum lat_waits_by + 1 */
+	size_t top;
 };
 
 static const struct opt latency_options[] = {
@@ -90,6 +92,7 @@ struct latency {
 	struct lat *lat;
 	struct sink s;
 	struct lat_opts lo;
+	struct processes *processes; /* NULL: not wanted */
 	char *spikes; /* of a page, as JSON */
 };
 
@@ -122,6 +125,8 @@ static int latency_check(struct latency *m, const char *kinds)
 		return ret;
 	for (unsigned int k = 0; k < LAT_EVENT; k++)
 		m->lo.want[k] = (bits >> k | bits >> LAT_EVENT) & 1;
+	m->lo.want[LAT_WAIT] = o->waits;
+	m->lo.waits_by = (enum lat_waits_by)(MAX(o->waits, 1) - 1);
 	m->lo.spans = o->spans;
 	m->lo.mem_by = o->by ?: 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
@@ -162,6 +167,7 @@ static bool any_result(const struct latency *m)
 static int no_result(const struct latency *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const char *what = m->lo.want[LAT_IO] ? "block requests" : m->o->waits ? "halts" : "such events";
 	bool part = m->lo.vm >= 0 || m->lo.vcpu >= 0 || m->o->from || m->o->to;
 
 	if (lat_left_out(m->lat, LAT_EVENT))
@@ -183,10 +189,8 @@ static int no_result(const struct latency *m)
 		return err_lack(m->err, ENODATA, "%s: " HOSTMAP_FLOATING,
 				hostmap_floating(m->p.map));
 	if (!part)
-		return err_lack(m->err, ENODATA, "nothing to measure: the captures hold no %s",
-				m->lo.want[LAT_IO] ? "block requests" : "such events");
-	return err_set(m->err, ENODATA, "nothing to measure: the captures hold no %s%s%s",
-		       m->lo.want[LAT_IO] ? "block requests" : "such events",
+		return err_lack(m->err, ENODATA, "nothing to measure: the captures hold no %s", what);
+	return err_set(m->err, ENODATA, "nothing to measure: the captures hold no %s%s%s", what,
 		       m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" :
 		       m->lo.vm >= 0   ? " of the VM that --vm names" :
 					 "",
@@ -295,7 +299,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	const struct lat_format *fmt = lat_format_find(m->o->format ?: "text");
 	struct lat_view v = {
 		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat),
-		.all = m->o->all, .worst = m->o->worst.v,
+		.all = m->o->all, .worst = m->o->worst.v, .rows = m->o->top,
 		.color = m->o->file.page.color, .width = m->o->file.page.width,
 	};
 	struct out_clock again = *clock;
@@ -351,12 +355,35 @@ static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *er
 	return captures_at(o, has_kinds(opts, o->argv[0]), err);
 }
 
+static void wait_ran(void *ctx, size_t vm, uint32_t vcpu, const struct process_row *r)
+{
+	char who[32] = LAT_NOT_SEEN;
+
+	if (r && r->kind == PROCESS_SPACE)
+		snprintf(who, sizeof(who), "as-%u", r->number);
+	else if (r)
+		strcpy(who, r->kind == PROCESS_KERNEL ? "(kernel)" : "(its guests)");
+	lat_waits_ran(ctx, vm, vcpu, r ? r->number + (uint64_t)r->kind + 1 : 0, who);
+}
+
+/* Waits by process: what those are must be known before. */
+static int latency_processes(struct latency *m)
+{
+	if (m->o->waits != WAITS_BY_PROCESS + 1)
+		return 0;
+	processes_new(m->p.t, m->lo.vm, &m->processes);
+	m->processes->ran = wait_ran;
+	m->processes->ctx = m->lat;
+	return process_check(&m->p, m->processes, false, m->err) ?:
+	       process_learn(&m->p, m->processes, m->err);
+}
+
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct latency m = { .o = opts, .err = err, .q.note = cli_note, .q_again.note = cli_note };
 	struct out_clock clock;
 	bool complete = true;
-	const char *kinds = has_kinds(opts, argv[0]) ? argv[0] : NULL;
+	const char *kinds = !m.o->waits && has_kinds(opts, argv[0]) ? argv[0] : NULL;
 	int ret = latency_check(&m, kinds);
 
 	argc -= !!kinds;
@@ -369,6 +396,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = ret ?: outfile_check(m.o->file.out, NULL, m.p.t, m.o->trace_events, m.err);
 		ret = ret ?: only_vm(&m.p, m.o->vm, &m.lo.vm, m.err);
 		ret = ret ?: lat_new(m.p.t, &m.lo, &m.lat, m.err);
+		ret = ret ?: latency_processes(&m);
 		if (!ret)
 			win_new(m.p.t, &m.w);
 	}
@@ -378,6 +406,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		while ((ret = tl_next(m.p.t, &item)) > 0) {
 			if (m.p.nguest)
 				win_feed(m.w, item);
+			if (m.processes)
+				processes_feed(m.processes, item);
 			lat_feed(m.lat, item);
 		}
 		win_finish(m.w);
@@ -402,6 +432,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
 	free(m.spikes);
+	processes_free(m.processes);
 	lat_free(m.lat);
 	win_free(m.w);
 	when_free(&m.s.when);
@@ -411,6 +442,19 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	qemu_traces_free(&m.q_again);
 	qemu_traces_free(&m.q);
 	return sink_exit(ret, complete);
+}
+
+int report_waits(const struct process_opts *p, char **guest, size_t nguest, struct kvmft_err *err)
+{
+	_cleanup_free_ char **argv = xcalloc(nguest + 2, sizeof(*argv));
+	struct latency_opts o = {
+		.file.page = *p->page, .vm = p->vm, .format = p->format, .khz = *p->khz, .clock = -1,
+		.worst.v = MIN(p->top ?: 3, (size_t)WORST_MAX), .waits = p->waits, .top = p->top ?: SIZE_MAX,
+	};
+
+	argv[0] = (char *)p->input;
+	memcpy(argv + 1, guest, nguest * sizeof(*argv));
+	return latency_run(&o, (int)nguest + 1, argv, err);
 }
 
 const struct cmd cmd_latency = {

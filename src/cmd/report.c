@@ -5,6 +5,7 @@
 #include "options.h"
 #include "kvmft/pairing.h"
 #include "kvmft/evidence.h"
+#include "kvmft/latency.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"
 #include "many_print.h"
@@ -17,7 +18,7 @@ struct opts {
 	const char *from, *to;
 	struct guest_syms_opts syms;
 	int key, semantics, per, by, format;
-	bool percentiles, split;
+	bool percentiles, split, waits;
 	struct str_list given; /* of --input */
 	struct str_list names; /* GUESTs as well */
 	struct str_list inputs; /* several */
@@ -61,6 +62,9 @@ static const struct opt report_options[] = {
 	OPTION(0, "split", OPT_FLAG, struct opts, split, NULL,
 	       "where the time went: kernel, user space, polling, asleep,\n"
 	       "waiting for a CPU, preempted; and guest run time"),
+	OPTION(0, "waits", OPT_FLAG, struct opts, waits, NULL,
+	       "what halted vCPUs waited for: disk, net, timer, another vCPU, an interrupt;\n"
+	       "--per vcpu: of each vCPU; --by process: of each process, too"),
 	OPTION(0, "from", OPT_STR, struct opts, from, "T",
 	       "leave out what was before T, as kvmft merge shows the capture alone"),
 	OPTION(0, "to", OPT_STR, struct opts, to, "T", WINDOW_HELP_TO),
@@ -376,13 +380,13 @@ static int report_one_capture(struct run *run)
 static int by_other_options(const struct run *run)
 {
 	const struct opts *o = run->o;
-	bool process = o->by >= BY_PROCESS;
+	bool process = o->by >= BY_PROCESS || o->waits;
 	const struct {
 		const char *name;
 		bool set;
 	} other[] = {
 		{ "key", o->key >= 0 }, { "vcpu", o->vcpu.set }, { "pid", o->pids },
-		{ "per", o->per >= 0 }, { "semantics", o->semantics >= 0 },
+		{ "per", o->per >= 0 && !(o->waits && o->by < BY_STACK) }, { "semantics", o->semantics >= 0 },
 		{ "percentiles", o->percentiles }, { "split", o->split }, { "from", o->from },
 		{ "to", o->to }, { "vm", o->vm && !process }, { "tsc-khz", o->khz.set && !process },
 		{ "event", o->event && process },
@@ -390,8 +394,8 @@ static int by_other_options(const struct run *run)
 
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
 		if (other[i].set && process)
-			return err_usage(run->err, "options --by %s and --%s exclude each other",
-					 by_names[o->by], other[i].name);
+			return err_usage(run->err, "options --%s%s and --%s exclude each other",
+					 o->waits ? "waits" : "by ", o->waits ? "" : by_names[o->by], other[i].name);
 		else if (other[i].set)
 			return err_usage(run->err,
 					 "options --by stack and --%s exclude each other: kvmft "
@@ -446,9 +450,13 @@ static int by_process(struct run *run)
 	const struct process_opts p = {
 		.input = o->input, .vm = o->vm, .format = cli_formats[MAX(o->format, 0)],
 		.khz = &o->khz, .page = &o->file.page, .top = o->top.v, .tasks = o->by == BY_TASK,
+		.waits = !o->waits ? 0 : o->by == BY_PROCESS ? WAITS_BY_PROCESS + 1
+			 : o->per == REPORT_PER_VCPU ? WAITS_BY_VCPU + 1 : WAITS_BY_VM + 1,
 	};
 	int ret = by_other_options(run);
 
+	if (!ret && o->waits && o->by > BY_REASON && o->by != BY_PROCESS)
+		ret = err_usage(run->err, "options --waits and --by %s exclude each other", by_names[o->by]);
 	if (!ret && (top_check(&o->top, run->err) || rate_check(&o->khz, run->err)))
 		ret = -EINVAL;
 	if (!ret && p.tasks && !run->nguest)
@@ -456,8 +464,8 @@ static int by_process(struct run *run)
 	if (!ret && o->names.n && (p.tasks || run->nguest))
 		ret = err_usage(run->err, "--names GUEST is GUEST of --by process: one of them");
 	ret = ret ?: sink_input_check(o->input, run->err);
-	return ret ?: report_by_process(&p, o->names.n ? (char **)o->names.v : run->guest,
-					o->names.n ?: run->nguest, run->err);
+	return ret ?: (o->waits ? report_waits : report_by_process)(
+			      &p, o->names.n ? (char **)o->names.v : run->guest, o->names.n ?: run->nguest, run->err);
 }
 
 /* ---- many captures ---- */
@@ -520,10 +528,11 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	int at = 0, ret;
 
 	r->input = r->given.n ? r->given.v[0] : NULL;
-	if (r->by == BY_RIP || r->by >= BY_PROCESS) {
+	if (r->by == BY_RIP || r->by >= BY_PROCESS || r->waits) {
 		/* It is about the host. */
 		if (r->given.n > 1)
-			return err_usage(err, "--by %s: one host at a time", by_names[r->by]);
+			return err_usage(err, "--%s%s: one host at a time", r->waits ? "waits" : "by ",
+					 r->waits ? "" : by_names[r->by]);
 		if (!r->input && o->argc) {
 			r->input = o->argv[0];
 			o->argv++;
@@ -567,8 +576,8 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	struct run run = { .o = o, .err = err };
 	int ret = sink_file_open(opts, argc, err);
 
-	if (!ret && o->format == FORMAT_OPENMETRICS && o->by > BY_REASON)
-		return err_usage(err, "--by %s has no metrics", by_names[o->by]);
+	if (!ret && o->format == FORMAT_OPENMETRICS && (o->by > BY_REASON || o->waits))
+		return err_usage(err, "--%s has no metrics", o->waits ? "waits" : "by");
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS || o->key == KEY_CPU)
@@ -602,7 +611,7 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (o->many)
 		return many_print(o->many, &d, err);
-	if (o->by >= BY_PROCESS)
+	if (o->by >= BY_PROCESS || o->waits)
 		return by_process(&run);
 	ret = parse(&run);
 	if (!ret)
@@ -629,8 +638,8 @@ const struct cmd cmd_report = {
 		    "  kvmft report --by task host guest        # who in the guest had the vCPUs\n"
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
-	.groups = "input event by names key vm per split percentiles from to top format\n"
-		  "less usual: vcpu pid semantics tsc-khz color wide\n"
+	.groups = "input event by names key vm per split waits from to top format\n"
+		  "less usual: percentiles vcpu pid semantics tsc-khz color wide\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
 	.opts_size = sizeof(struct opts),
 	.sessions = report_sessions,

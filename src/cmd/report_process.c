@@ -5,8 +5,8 @@
 #include "kvmft/exit_names.h"
 
 /* Captures that can have no answer say what would. */
-static int process_check(const struct pairing *p, const struct processes *s, bool tasks,
-			 struct kvmft_err *err)
+int process_check(const struct pairing *p, const struct processes *s, bool tasks,
+		  struct kvmft_err *err)
 {
 	const struct capture *cap = p->host.cap;
 
@@ -58,28 +58,34 @@ static int process_any(const struct processes *s, const struct capture *cap, boo
 				   : "no exit has its guest_cr3, whose probe missed them");
 }
 
-/* Twice: what is only known at the end of the first walk is needed in the second. */
+/* The first of two walks, from what was started to where the second one is. */
+int process_learn(struct pairing *p, struct processes *s, struct kvmft_err *err)
+{
+	const struct tl_item *item;
+	int ret;
+
+	while ((ret = tl_next(p->t, &item)) > 0)
+		processes_feed(s, item);
+	if (ret || (ret = tl_error(p->t)))
+		return err_why(err, ret, "cannot read %s", p->host.cap->path);
+	tl_stop(p->t);
+	processes_again(s);
+	return tl_start(p->t, err);
+}
+
 static int process_walk(struct pairing *p, struct processes *s, struct windows *w,
 			struct kvmft_err *err)
 {
 	const struct tl_item *item;
-	int ret = 0;
+	int ret = tl_start(p->t, err) ?: process_learn(p, s, err);
 
-	for (int walk = 0; walk < 2 && !ret; walk++) {
-		if (walk) {
-			tl_stop(p->t);
-			processes_again(s);
-		}
-		ret = tl_start(p->t, err);
-		if (ret)
-			return ret;
-		while ((ret = tl_next(p->t, &item)) > 0) {
-			if (walk)
-				win_feed(w, item);
-			processes_feed(s, item);
-		}
-		ret = ret ?: tl_error(p->t);
+	if (ret)
+		return ret;
+	while ((ret = tl_next(p->t, &item)) > 0) {
+		win_feed(w, item);
+		processes_feed(s, item);
 	}
+	ret = ret ?: tl_error(p->t);
 	if (ret)
 		return err_why(err, ret, "cannot read %s", p->host.cap->path);
 	win_finish(w);

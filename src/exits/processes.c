@@ -32,6 +32,7 @@ struct process_at {
 struct process_vcpu {
 	struct vcpu_turn turn;
 	size_t vm;
+	uint32_t id;
 	uint64_t entry, end; /* of the guest's last turn; 0: not known */
 	uint64_t last;	     /* event of it; */
 	bool blind;	     /* ... since then events are missing */
@@ -359,6 +360,20 @@ static void charge_task(struct process_walk *w, struct process_vcpu *v, uint64_t
 	v->since = MAX(v->since, to);
 }
 
+/* An idle task keeps the address space of who ran before it. */
+static void tell_ran(struct process_walk *w, const struct process_vcpu *v, const struct process_at *at)
+{
+	const struct process_at last = { AT_SPACE, at->space };
+	const struct process_row *r = NULL;
+
+	if (at->is == AT_KERNEL || at->is == AT_NESTED || (at->is == AT_SPACE && !exit_is_halt(v->why)))
+		r = row_at(w, v->vm, at);
+	else if (at->is != AT_UNKNOWN && v->before.is != AT_UNKNOWN && v->before.space != at->space)
+		r = row_at(w, v->vm, &last);
+	if (r || exit_is_halt(v->why))
+		w->p.ran(w->p.ctx, v->vm, v->id, r);
+}
+
 /* All that belongs to an exit has been seen: to is the next entry. */
 static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t to)
 {
@@ -391,6 +406,8 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			if (v->exit_has_task)
 				vote_for(w, r, v->exit_task);
 		}
+		if (w->p.ran)
+			tell_ran(w, v, &at);
 		if (v->exit_has_task)
 			count_exit(process_row_of(w, v->vm, PROCESS_TASK, (uint32_t)v->exit_task),
 				   v, spent);
@@ -469,6 +486,7 @@ static struct process_vcpu *process_vcpu_of(struct process_walk *w, int64_t vm, 
 	v = xu64map_elem(&w->by_vcpu, (uint64_t)of << 32 | (uint32_t)vcpu, &w->vcpu, &w->vcpu_cap,
 			 sizeof(*v));
 	v->vm = of;
+	v->id = (uint32_t)vcpu;
 	return v;
 }
 

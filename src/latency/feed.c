@@ -3,10 +3,12 @@
 #include "path.h"
 #include "kvmft/events.h"
 
-const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", "event", NULL };
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", "event",
+				       "wait", NULL };
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
-	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler, lat_desc_event[2];
+	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler, lat_desc_event[2],
+	lat_desc_wait;
 
 static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq,	       [LAT_T_SCHED] = &lat_desc_sched,
@@ -15,6 +17,7 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_NET_RX] = &lat_desc_net_rx,     [LAT_T_NET_TX] = &lat_desc_net_tx,
 	[LAT_T_TASK] = &lat_desc_task,	       [LAT_T_HANDLER] = &lat_desc_handler,
 	[LAT_T_EVENT] = &lat_desc_event[0],    [LAT_T_MEM] = &lat_desc_mem,
+	[LAT_T_WAIT] = &lat_desc_wait,
 	[LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu, [LAT_T_MEM_TASK] = &lat_desc_mem_task,
 	[LAT_T_MEM_GPA] = &lat_desc_mem_gpa,   [LAT_T_MEM_THREAD] = &lat_desc_mem_thread,
 	[LAT_T_MEM_TIME] = &lat_desc_mem_time, [LAT_T_MEM_MOVE] = &lat_desc_mem_move,
@@ -107,6 +110,9 @@ static void feed_notes(struct lat *l)
 		lat_note_add(
 			l, "no guest capture: which guest task was hit is not known; " RECORD_GUEST(
 				   "sched:sched_switch"));
+	if (l->o.want[LAT_WAIT] && !lat_decoder_has(l->dec[0], EV_SKB_COPY))
+		lat_note_add(l, "not recorded: which interrupts are of the network: `kvmft record -e "
+				"default -e io -e net` on the host");
 	if (l->o.want[LAT_MEM])
 		lat_mem_notes(l);
 	if (guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
@@ -138,6 +144,10 @@ static const struct {
 	  false,
 	  { EV_VGIC, EV_VGIC },
 	  "the host capture has no kvm:vgic_update_irq_pending: record it (it is in kvmft record's default events)" },
+	{ LAT_WAIT,
+	  false,
+	  { EV_ACCEPT, EV_ACCEPT },
+	  "not recorded: which interrupts ended the halts (kvm:kvm_apic_accept_irq, of x86): `kvmft record`" },
 	{ LAT_TIMER,
 	  false,
 	  { EV_MSR, EV_ACCEPT },
@@ -192,6 +202,7 @@ static const struct {
 	[LAT_IO] = { { EV_RQ_ISSUE, EV_RQ_COMPLETE },
 		     RECORDING_LACKS("block:block_rq_issue and block:block_rq_complete") },
 	[LAT_MEM] = { .lacks = "the host was not recorded: there, `kvmft record -e default -e mem`" },
+	[LAT_WAIT] = { .lacks = "the host was not recorded: there, `kvmft record`" },
 	[LAT_NET] = { .lacks = "the host was not recorded: on both sides, `kvmft record -e default "
 			       "-e net`" },
 };
@@ -274,6 +285,8 @@ static void know_evidence(struct lat *l)
 	}
 	for (unsigned int s = 0; s < VS_STATES && l->o.want[LAT_SCHED]; s++)
 		l->needs |= lat_lacks(l, "vcpu", vs_names[s]);
+	if (l->o.want[LAT_WAIT])
+		l->needs |= (EVID_RAISE | EVID_INJECT | EVID_BLOCK | EVID_WAKING) & ~l->recorded;
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		l->untold[id].stages = untold(l, id, descs[id]->stage, LAT_STAGES);
 		l->untold[id].causes = untold(l, id, descs[id]->cause, LAT_CAUSES) |
@@ -461,6 +474,8 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 
 	if (in->i->vm >= 0 && in->i->vcpu >= 0)
 		v = feed_vcpu_of(l, in->i);
+	if (l->o.want[LAT_WAIT] && !in->i->src->index)
+		lat_wait_host(l, v, in);
 	if (l->path)
 		lat_path_event(l, in);
 	if (lat_path_is(in->kind))
@@ -599,6 +614,8 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		lat_vcpu_forget(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
 		v->armed = false;
+		lat_count_add(l, v->vm, v->id, LAT_T_WAIT, HALT_CUT, v->halt != 0);
+		v->halt = v->kicked = 0;
 	}
 	lat_hrtimers_forget(l, vm_or_all);
 	lat_tasks_over(l, true);
@@ -686,6 +703,8 @@ void lat_finish(struct lat *l)
 
 		lat_vcpu_finish(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_OPEN, v->armed);
+		lat_count_add(l, v->vm, v->id, LAT_T_WAIT, HALT_OPEN, v->halt != 0);
+		lat_waits_ran(l, v->vm, v->id, 0, LAT_NOT_SEEN);
 	}
 	if (l->table[LAT_T_TIMER].count[TIMER_UNPLACED] &&
 	    !l->table[LAT_T_TIMER].count[TIMER_FIRED])
@@ -824,6 +843,9 @@ void lat_free(struct lat *l)
 		free(l->guest[i].handler);
 	free(l->guest);
 	u64map_free(&l->vcpu_at);
+	free(l->device);
+	u64map_free(&l->device_at);
+	u64map_free(&l->did);
 	u64map_free(&l->irq_vector);
 	u64map_free(&l->irq_vcpu);
 	lat_io_free(l);

@@ -32,6 +32,7 @@
 
 /* Of common_flags (include/linux/trace_events.h). */
 #define FLAG_BUSY   0x49 /* interrupts off, in one, or in an NMI */
+#define DM_KICK     3    /* delivery mode APIC_DM_REMRD */
 #define EOI_ENTRIES 4    /* of the guest from the end of interrupt to the handler */
 
 static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
@@ -107,6 +108,7 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 			  : in->kind == EV_MSI			      ? SRC_MSI
 								      : SRC_LINE,
 		.vector = -1,
+		.did = lat_wait_did(l, in),
 		.t = in->t,
 	};
 	r->has_wake = lat_worker_raises(l, in->i->tid, &r->wake);
@@ -144,6 +146,7 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	c->source = r ? r->source : SRC_UNKNOWN;
 	c->t_source = r ? r->t : in->t;
 	c->by = r ? r->tid : 0;
+	c->did = r ? r->did : 0;
 	c->has_wake = r && r->has_wake;
 	c->wake = r ? r->wake : 0;
 	c->t_accept = in->t;
@@ -153,6 +156,8 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	lat_timer_accept(l, v, c);
 	v->open[vector / 64] |= 1ull << vector % 64;
 	lat_irq_due(v, c);
+	if (l->o.want[LAT_WAIT])
+		lat_wait_accept(l, v, c);
 }
 
 /*
@@ -187,11 +192,14 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 	struct irq_chain *c;
 	struct lat_vcpu *v;
 
-	/* NMI, INIT and SIPI are no interrupts with a vector. */
-	if (vm < 0 || (in->has & 4 && (in->f[2] >> 8 & 7) > 1 && (in->f[2] >> 8 & 7) != 7))
-		return;
-	v = apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
+	v = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
 	if (!v)
+		return;
+	/* Another vCPU gave up a lock that this one halts for (KVM_HC_KICK_CPU). */
+	if (in->has & 4 && (in->f[2] >> 8 & 7) == DM_KICK)
+		v->kicked = v->kicked ?: in->t;
+	/* NMI, INIT and SIPI are no interrupts with a vector. */
+	if (in->has & 4 && (in->f[2] >> 8 & 7) > 1 && (in->f[2] >> 8 & 7) != 7)
 		return;
 	c = chain_at(v, vector);
 	if (in->kind == EV_APICV_ACCEPT) {
@@ -513,6 +521,8 @@ static void handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in
 	if (device) {
 		c->irq = (int32_t)in->f[0];
 		lat_decode_text(l->dec[in->i->src->index], in, c->name, sizeof(c->name));
+		if (l->o.want[LAT_WAIT])
+			memcpy(lat_wait_device(l, v, c)->name, c->name, sizeof(c->name));
 		if (!l->irqs->is_timer(c->vector)) {
 			v->last_device = *c;
 			v->has_last = true;

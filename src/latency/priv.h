@@ -11,6 +11,7 @@
  *   path.c     what those threads waited for
  *   io.c       a block request of the guest
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
+ *   waits.c    what halts of vCPUs waited for
  *   net.c      a packet between the host and the guest; net.h likewise
  *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers; the time
  *              from any event to any other
@@ -70,6 +71,7 @@ struct irq_chain {
 	bool early; /* first of its vector, its acceptance was not seen */
 	bool halted; /* the guest has halted once since it went in */
 	enum irq_source source;
+	uint8_t did;	 /* lat_wait_did(): whoever raised it */
 	uint16_t vector; /* event_irqs' number */
 	uint32_t eoi_entries; /* entries since t_eoi */
 	enum vs_state at_accept;
@@ -144,6 +146,11 @@ struct lat_vcpu {
 	/* sleep of its thread, which counts as what it did before */
 	uint64_t slept, asleep_since; /* since: 0, it does not */
 	int32_t waker;		      /* who woke it last; 0: an interrupt, or unknown */
+	uint64_t halt, kicked; /* since when the guest halts, when it was woken for a lock; 0: not */
+	struct lat_wait {      /* a halt that is over; end 0: none */
+		uint64_t begin, end, key;
+		char name[LAT_NAME]; /* what it was for */
+	} wait;
 	struct mem_vcpu *stall;	      /* made at the first exit; NULL: mem is not wanted */
 	struct lat_own {
 		uint64_t t;
@@ -217,6 +224,7 @@ struct lat_raised {
 	int32_t tid;
 	uint32_t cpu, gen;
 	enum irq_source source;
+	uint8_t did;
 	int vector; /* of the first that accepted it; -1: none did */
 	uint64_t t, wake;
 	bool has_wake;
@@ -263,6 +271,12 @@ struct lat {
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */
 	struct lat_tasks *tasks; /* NULL: not alone */
+	struct u64map did, device_at; /* by thread, or a CPU's interrupts; by vCPU and vector */
+	struct lat_device {
+		uint32_t n, disk, net; /* accepted; raised by whom that did this */
+		char name[24];	       /* of the guest's handler */
+	} *device;
+	size_t device_cap;
 	struct spans *spans; /* NULL: not wanted */
 	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
@@ -383,6 +397,12 @@ void lat_tasks_free(struct lat *l);
 
 void lat_event_feed(struct lat *l, const struct tl_item *i);
 void lat_event_finish(struct lat *l);
+
+/* waits.c, if that is wanted */
+uint8_t lat_wait_did(struct lat *l, const struct lat_in *in); /* what its thread did: disk, net */
+struct lat_device *lat_wait_device(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
+void lat_wait_accept(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
+void lat_wait_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in); /* any event */
 
 /* path.c; path.h has the rest */
 /* What a thread of the host does, which means nothing to others. */
@@ -531,6 +551,7 @@ enum {
 	IRQ_POSTED,
 	IRQ_STRAY
 };
+enum { HALT_ALL, HALT_DEVICE, HALT_UNKNOWN, HALT_CUT, HALT_OPEN };
 enum { SCHED_INTERVALS, SCHED_UNSEEN, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };
 enum {
 	IO_ISSUED,

@@ -139,7 +139,7 @@ static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struc
 	if (n)
 		table_text(&table, b);
 	if (n > rows && !t->desc->in_order)
-		sbuf_addf(b, "(%zu more: --all)\n", n - rows);
+		sbuf_addf(b, "(%zu more: --%s)\n", n - rows, v->rows ? "top" : "all");
 }
 
 /* Of these stages that which took most; 0: none did. */
@@ -664,8 +664,9 @@ void lat_text_print(const struct lat_view *v, struct sbuf *b)
 			whole(b, v, (enum lat_table_id)id);
 		else
 			lat_short(b, v, (enum lat_table_id)id,
-				  tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2
-									       : SHORT_ROWS,
+				  v->rows	? v->rows
+				  : tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2
+										 : SHORT_ROWS,
 				  v->worst);
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {

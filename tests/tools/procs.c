@@ -3,9 +3,10 @@
  * procs: processes of known behaviour, for guests of the rig.
  *
  *   procs SECONDS DISK
+ *   procs NAME DISK
  *
  * Starts them all, each under a name of its own, ends them after that time, and prints "NAME US" for each: the CPU
- * time that the kernel counted for it and its children.
+ * time that the kernel counted for it and its children. With a name: becomes that one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -138,6 +139,28 @@ static void pipes(void)
 	}
 }
 
+/* Two on CPUs of their own that wake each other: each waits for the other CPU. */
+static void handoff(void)
+{
+	int a[2], b[2];
+	bool second;
+	cpu_set_t cpu;
+	char c = 0;
+
+	if (pipe(a) || pipe(b))
+		exit(1);
+	second = !fork();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CPU_ZERO(&cpu);
+	CPU_SET(second, &cpu);
+	if (sched_setaffinity(0, sizeof(cpu), &cpu))
+		exit(1);
+	while (second ? read(a[0], &c, 1) == 1 && write(b[1], &c, 1) == 1
+		      : write(a[1], &c, 1) == 1 && read(b[0], &c, 1) == 1)
+		burn(200);
+	exit(1);
+}
+
 static void spin(void) { all(NULL); }
 
 static const struct {
@@ -148,8 +171,10 @@ static const struct {
 	{ "alpha", spin, 0 }, { "beta", spin, 5 }, { "threads", threads, 5 },	{ "half", half, 0 },
 	{ "tenth", tenth, 0 }, { "sleeper", sleeper, 0 }, { "reader", reader, 0 }, { "memory", memory, 0 },
 	{ "forks", forks, 0 }, { "execs", execs, 0 }, { "ping", pipes, 0 },
+	/* not started with the others */
+	{ "handoff", handoff, 0 },
 };
-#define N (sizeof(list) / sizeof(list[0]))
+#define N (sizeof(list) / sizeof(list[0]) - 1)
 
 static void become(size_t i)
 {
@@ -168,7 +193,7 @@ int main(int argc, char **argv)
 		return 2;
 	self = argv[0];
 	disk = argv[2];
-	for (size_t i = 0; i < N; i++)
+	for (size_t i = 0; i <= N; i++)
 		if (!strcmp(argv[1], list[i].name))
 			become(i);
 	for (size_t i = 0; i < N; i++) {
