@@ -118,6 +118,28 @@ static const char *const set_io[] = {
 	NULL,
 };
 
+#define VECTOR(name) "irq_vectors:" name "_entry", "irq_vectors:" name "_exit"
+#define SET_IRQS                                                                           \
+	"irq:irq_handler_entry", "irq:irq_handler_exit", "irq:softirq_entry",              \
+		"irq:softirq_exit", "irq:softirq_raise", VECTOR("local_timer"),            \
+		VECTOR("reschedule"), VECTOR("call_function"),                             \
+		VECTOR("call_function_single"), VECTOR("irq_work")
+
+/* What a VM's boot goes through: its VMM, KVM_CREATE_VM, memory for it, disk, packets. */
+static const char *const set_boot[] = {
+	"sched:sched_process_exec",
+	"sched:sched_switch",
+	"sched:sched_waking",
+	"sched:sched_wakeup",
+	"syscalls:sys_enter_ioctl/cmd == 0xae01 || cmd == 0x4020ae46 || cmd == 0x40a0ae49/",
+	"block:block_rq_issue",
+	"block:block_rq_complete",
+	"net:net_dev_start_xmit",
+	"net:netif_receive_skb",
+	SET_IRQS,
+	NULL,
+};
+
 /* Where packets were. The tasks that read them: who was woken, and when it ran. */
 #define NET_CALLS(name) "syscalls:sys_enter_" name, "syscalls:sys_exit_" name
 #define NET_BOTH                                                                      \
@@ -171,21 +193,7 @@ static const char *const set_guest[] = {
 	"sched:sched_process_fork",
 	"sched:sched_process_exec",
 	"sched:sched_process_exit",
-	"irq:irq_handler_entry",
-	"irq:irq_handler_exit",
-	"irq:softirq_entry",
-	"irq:softirq_exit",
-	"irq:softirq_raise",
-	"irq_vectors:local_timer_entry",
-	"irq_vectors:local_timer_exit",
-	"irq_vectors:reschedule_entry",
-	"irq_vectors:reschedule_exit",
-	"irq_vectors:call_function_entry",
-	"irq_vectors:call_function_exit",
-	"irq_vectors:call_function_single_entry",
-	"irq_vectors:call_function_single_exit",
-	"irq_vectors:irq_work_entry",
-	"irq_vectors:irq_work_exit",
+	SET_IRQS,
 	"timer:hrtimer_start",
 	"timer:hrtimer_expire_entry",
 	"timer:hrtimer_expire_exit",
@@ -502,6 +510,7 @@ static const struct {
 	{ "mem", set_mem, set_mem },
 	{ "io", set_io, NULL },
 	{ "net", set_net_host, set_net_guest },
+	{ "boot", set_boot, NULL },
 	{ "lean", set_lean, set_guest },
 };
 
