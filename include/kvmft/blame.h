@@ -63,7 +63,10 @@ extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 #define BLAME_NAME  96
-/* Of a spike; further ones are added to "others" of their cause, or to CAUSE_UNKNOWN. */
+/*
+ * Of a spike, and four times that of a stretch; further ones are added to "others" of their cause,
+ * or to CAUSE_UNKNOWN.
+ */
 #define BLAME_PARTS 24
 #define BLAME_AWAY  5
 
@@ -84,7 +87,7 @@ struct blame_spike {
 	char of[BLAME_NAME];	     /* "dd-123", "vector 38 to vCPU 0" */
 	uint32_t also[BLAME_WHATS];  /* overlapping ones on that vCPU, counted as this one */
 	struct blame_part *part; /* the largest first; borrowed */
-	size_t nparts;		 /* up to BLAME_PARTS + 1 */
+	size_t nparts, room;	 /* up to room + 1 */
 	enum blame_cause cause;
 	uint64_t cause_time; /* of all parts of that cause */
 	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */
@@ -139,6 +142,11 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 void blame_find(struct blame *b, const struct tl_item *i);
 /* Ends the first walk. 0 or -ENOMEM. */
 void blame_found(struct blame *b);
+/*
+ * After the first walk: one more BLAME_MOMENT, whatever that vCPU did then; exits are told apart by
+ * reason alone. False: there are too many. blame_spikes() - 1 is its number.
+ */
+bool blame_stretch(struct blame *b, size_t vm, uint32_t vcpu, uint64_t begin, uint64_t end);
 /* What the second walk has to cover. False: there is nothing to explain. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);
 /*

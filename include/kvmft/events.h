@@ -20,8 +20,8 @@ enum event_role {
 	EV_USER_EXIT,	/* reason, errno */
 	EV_VCPU_WAKEUP, /* ns, waited */
 	EV_HALT_POLL,	/* grow */
-	EV_PIO,		/* rw (0: in), port */
-	EV_MMIO,	/* type, gpa */
+	EV_PIO,		/* rw (0: in), port, val, size */
+	EV_MMIO,	/* type, gpa, val */
 	EV_FAST_MMIO,	/* gpa */
 	EV_MSR,		/* write, ecx, data */
 	EV_PAGE_FAULT,	/* fault_address, error_code */
@@ -58,6 +58,7 @@ enum event_role {
 	EV_WAKING,	   /* pid */
 	EV_WAKEUP,	   /* pid, target_cpu, comm */
 	EV_WAKEUP_NEW,	   /* pid, target_cpu, comm */
+	EV_EXEC,	   /* pid; a program becomes another one */
 	EV_NEWTASK,	   /* pid, clone_flags */
 	EV_RQ_ISSUE,	   /* dev, sector, nr_sector, bytes, rwbs */
 	EV_RQ_COMPLETE,	   /* dev, sector, nr_sector, rwbs */

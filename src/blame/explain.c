@@ -179,21 +179,22 @@ enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu
 }
 
 #define CPUS_MAX 65536u /* a capture with more is not trusted */
-#define PARTS	 (BLAME_PARTS + 1)
 
 int blame_again(struct blame *b, struct kvmft_err *err)
 {
 	struct lat_opts lo = { .vm = -1, .vcpu = -1, .states_only = true };
+	size_t room = b->by_reason ? BLAME_PARTS * 4 : BLAME_PARTS;
 	struct lat *again;
 	int ret;
 
 	b->order = xcalloc(b->n + 1, sizeof(*b->order));
 	b->active = xcalloc(b->n + 1, sizeof(*b->active));
-	b->part = xcalloc(b->n + 1, PARTS * sizeof(*b->part));
+	b->part = xcalloc(b->n + 1, (room + 1) * sizeof(*b->part));
 	for (size_t i = 0; i < b->n; i++) {
 		size_t k = i;
 
-		b->v[i].part = b->part + i * PARTS;
+		b->v[i].part = b->part + i * (room + 1);
+		b->v[i].room = room;
 		for (; k && b->v[b->order[k - 1]].begin > b->v[i].begin; k--)
 			b->order[k] = b->order[k - 1];
 		b->order[k] = i;
@@ -363,13 +364,13 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		v->fetched = blame_field(d, r, 1, i) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
 		break;
 	case EV_PIO:
-		v->what = "port";
+		v->what = b->by_reason ? NULL : "port";
 		v->address = blame_field(d, r, 1, i);
 		break;
 	case EV_MMIO:
 	case EV_FAST_MMIO:
 		v->device = true;
-		v->what = "at";
+		v->what = b->by_reason ? NULL : "at";
 		v->address = blame_field(d, r, r == EV_MMIO, i);
 		break;
 	default: break;

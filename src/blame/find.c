@@ -324,6 +324,17 @@ static int by_distance(const void *x, const void *y, void *ctx)
 	return ORDER(dp, dq) ?: worse(p, q);
 }
 
+bool blame_stretch(struct blame *b, size_t vm, uint32_t vcpu, uint64_t begin, uint64_t end)
+{
+	if (b->n == b->cap)
+		return false;
+	b->by_reason = !b->o.has_at; /* not of a moment of --at */
+	b->v[b->n++] = (struct blame_spike){
+		.what = BLAME_MOMENT, .vm = (int64_t)vm, .vcpu = vcpu, .begin = begin, .end = end,
+	};
+	return true;
+}
+
 /* Nothing was late there: what each vCPU did is reported all the same. */
 static void moments(struct blame *b)
 {
@@ -335,13 +346,9 @@ static void moments(struct blame *b)
 		    (b->o.vcpu >= 0 && t.vcpu != b->o.vcpu) || !t.last || t.last < b->o.at ||
 		    t.first > b->o.at)
 			continue;
-		b->v[b->n++] = (struct blame_spike){
-			.what = BLAME_MOMENT,
-			.vm = (int64_t)t.vm,
-			.vcpu = t.vcpu,
-			.begin = MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
-			.end = MIN(b->o.at + b->o.near, t.last),
-		};
+		(void)blame_stretch(b, t.vm, t.vcpu,
+				    MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
+				    MIN(b->o.at + b->o.near, t.last));
 	}
 }
 

@@ -14,7 +14,7 @@ static struct blame_part *parts_others(struct blame_spike *s, enum blame_cause c
 {
 	struct blame_part *p, *least = NULL;
 
-	for (p = s->part; p < s->part + BLAME_PARTS; p++) {
+	for (p = s->part; p < s->part + s->room; p++) {
 		if (p->cause != cause)
 			continue;
 		if (p->key == OTHERS)
@@ -22,9 +22,9 @@ static struct blame_part *parts_others(struct blame_spike *s, enum blame_cause c
 		if (!least || p->time < least->time)
 			least = p;
 	}
-	p = least ?: &s->part[BLAME_PARTS];
+	p = least ?: &s->part[s->room];
 	if (!least)
-		s->nparts = BLAME_PARTS + 1;
+		s->nparts = s->room + 1;
 	p->key = OTHERS;
 	snprintf(p->name, sizeof(p->name), least ? "others" : "many others");
 	return p;
@@ -33,11 +33,11 @@ static struct blame_part *parts_others(struct blame_spike *s, enum blame_cause c
 static struct blame_part *part_of(struct blame_spike *s, enum blame_cause cause, uint64_t key,
 				  uint64_t time)
 {
-	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, (size_t)BLAME_PARTS);
+	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, s->room);
 
 	while (p < end && (p->cause != cause || p->key != key))
 		p++;
-	if (p == s->part + BLAME_PARTS) {
+	if (p == s->part + s->room) {
 		p = parts_others(s, cause);
 	} else if (p == end) {
 		*p = (struct blame_part){ .cause = cause, .key = key };
@@ -343,7 +343,9 @@ void blame_halt_over(const struct blame *b, struct blame_spike *s, const struct 
 		cause = CAUSE_LOCK_HOLDER;
 	else if (s->what == BLAME_MOMENT && !freed)
 		cause = CAUSE_GUEST_SLEEP;
-	p = part_by(b, s, b->rule[cause], v && v->kicked ? NULL : b->halt, cause,
+	/* Of a stretch it is enough that it was halted. */
+	p = part_by(b, s, b->by_reason && cause == CAUSE_GUEST_SLEEP ? b->halt : b->rule[cause],
+		    v && v->kicked ? NULL : b->halt, cause,
 		    kicked ? v->kicker + 3ull :
 		    freed  ? 1ull << 33 :
 			     2,
@@ -483,6 +485,7 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		       uint64_t time)
 {
 	const struct tl_source *guest = blame_guest_of(b, s->vm);
+	const struct evidence_rule *late = late_exit(b, spike_vcpu_of(b, s));
 	uint32_t task = n->task_known ? (uint32_t)n->task : UINT32_MAX;
 	enum blame_cause cause = CAUSE_GUEST_SCHED;
 	struct blame_part *p;
@@ -500,7 +503,10 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		s->masked += time;
 		return;
 	}
-	p = part_by(b, s, b->rule[cause], late_exit(b, spike_vcpu_of(b, s)), cause, task, time);
+	if (b->by_reason && !late) /* that it ran is enough */
+		p = part_of(s, cause, task, time);
+	else
+		p = part_by(b, s, b->by_reason ? late : b->rule[cause], late, cause, task, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)

@@ -18,6 +18,7 @@
 	whole(merge) \
 	whole(latency) \
 	whole(blame) \
+	whole(boot) \
 	whole(diff) \
 	whole(export) \
 	whole(verify) \

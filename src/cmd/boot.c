@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* boot.c: `kvmft boot`, where the time of a VM's boot went; or of two, beside each other. */
+#include "cmds.h"
+#include "options.h"
+#include "kvmft/boot.h"
+#include "kvmft/guest_syms.h"
+#include "kvmft/results.h"
+#include "kvmft/table.h"
+#include "sink.h"
+
+struct boot_cmd_opts {
+	struct sink_file file; /* first */
+	const char *vm, *until, *text, *format;
+	struct opt_u64 khz, top;
+	bool all;
+	struct guest_syms_opts syms;
+};
+
+static const struct opt boot_options[] = {
+	OPTION(0, "until", OPT_STR, struct boot_cmd_opts, until, "EVENT",
+	       "up to this event, [SYSTEM:]NAME[/FILTER/], of the VM"),
+	OPTION(0, "until-text", OPT_STR, struct boot_cmd_opts, text, "TEXT",
+	       "... or until the guest has written TEXT to its first serial port"),
+	OPTION(0, "vm", OPT_STR, struct boot_cmd_opts, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "top", OPT_U64, struct boot_cmd_opts, top, "N",
+	       "functions of a phase, with symbols (default: 3)"),
+	OPTION(0, "all", OPT_FLAG, struct boot_cmd_opts, all, NULL,
+	       "text: also parts of less than a hundredth of their phase"),
+	RATE_OPTION(struct boot_cmd_opts, khz),
+	OPTION_LISTED(0, "format", OPT_WORD, struct boot_cmd_opts, format, "FORMAT", cli_formats,
+		      "how to print (default: text)"),
+	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, syms),
+	PAGE_OPTIONS(struct boot_cmd_opts, file.page_opts),
+	OPT_END,
+};
+
+struct boot_doc {
+	struct boot_lines rows;
+	const struct boot_cmd_opts *o;
+	int n;
+	char **path;
+};
+
+static void boot_ms(struct row *r, unsigned int in, const char *name, const char *head, bool known,
+		    uint64_t ns)
+{
+	if (r->form != ROW_TEXT)
+		row_time(r, name, known, ns);
+	else if (known)
+		cell_text(r, IN_TEXT | in, head, "%llu.%03llu", (unsigned long long)ns / 1000000,
+			  (unsigned long long)ns / 1000 % 1000);
+	else
+		cell_text(r, IN_TEXT | in, head, "%s", "");
+}
+
+static void boot_cells(struct row *r, const void *ctx, size_t i)
+{
+	static const struct boot_line none = { .part = "" };
+	const struct boot_doc *d = ctx;
+	const struct boot_line *o = r->head ? &none : &d->rows.v[i];
+	const struct boot_cell *s = o->of;
+	bool part = *o->part, one = d->n < 2;
+	char n[64] = "";
+
+	if (r->form == ROW_TEXT && !r->head && part && !d->o->all &&
+	    s[0].time * 100 <= s[0].whole && s[1].time * 100 <= s[1].whole)
+		return;
+	if (s[0].n || s[1].n)
+		snprintf(n, sizeof(n), " (%llu exits)", (unsigned long long)MAX(s[0].n, s[1].n));
+	row_u64(r, "vm", true, o->vm);
+	cell_text(r, IN_TEXT | COL_LEFT, "Phase", "%s%s", part ? "  " : boot_names[o->mark], o->part);
+	row_str(r, "phase", boot_names[o->mark]);
+	row_str(r, "part", part ? o->part : NULL);
+	boot_ms(r, 0, "at", "At ms", s[0].has && !part, s[0].at);
+	boot_ms(r, 0, "time", "Time ms", s[0].has, s[0].time);
+	boot_ms(r, one ? COL_HIDE : 0, "at_after", "At ms", s[1].has && !part, s[1].at);
+	boot_ms(r, one ? COL_HIDE : 0, "time_after", "Time ms", s[1].has, s[1].time);
+	row_u64(r, "exits", s[0].n, s[0].n);
+	row_u64(r, "exits_after", s[1].n, s[1].n);
+	row_str(r, "name", o->name);
+	cell_text(r, IN_TEXT | COL_LEFT, "What", "%s%s", o->name, n);
+}
+
+static void boot_head(struct json *j, const void *ctx)
+{
+	const struct boot_doc *d = ctx;
+
+	for (int k = 0; k < d->n; k++) {
+		json_put_str(j, k ? "capture_after" : "capture", d->path[k]);
+		json_put_str(j, k ? "vms_after" : "vms", d->rows.about[k].s);
+		json_put_u64(j, k ? "wall_after_ns" : "wall_ns", d->rows.wall[k]);
+		json_put_u64(j, k ? "known_after_ns" : "known_ns", d->rows.told[k]);
+	}
+	json_put_bool(j, "sure", !d->rows.needs);
+	evidence_json("needs", d->rows.needs, j);
+}
+
+static int boot_one(struct boot_doc *d, int side, bool *whole, struct kvmft_err *err)
+{
+	const struct pairing_opts po = { .khz = &d->o->khz, .need = PAIRING_VCPUS };
+	struct boot_ask bo = { .vm = -1, .until = d->o->until, .text = d->o->text,
+				.top = d->o->top.set ? d->o->top.v : 3 };
+	struct pairing p = { 0 };
+	struct guest_syms syms = { 0 };
+	struct blaming m = { .p = &p, .err = err, .o = { .vm = -1, .vcpu = -1, .to = UINT64_MAX,
+			     .top = 100, .what = 1u << BLAME_MOMENT } };
+	struct boot *b = NULL;
+	const struct tl_item *item;
+	int ret = pairing_prepare(&p, d->path[side], NULL, 0, &po, err);
+
+	ret = ret ?: guest_syms_of_pairing(&syms, &d->o->syms, &p, cli_note, err);
+	ret = ret ?: rate_of_pairing(&p, &d->o->khz, false, NULL, cli_note, err);
+	if (!ret && !p.host.cap->tsc_khz)
+		ret = err_lack(err, ENODATA, "%s: the TSC frequency is not known: give it with "
+			       "--tsc-khz", d->path[side]);
+	ret = ret ?: only_vm(&p, d->o->vm, &bo.vm, err);
+	ret = ret ?: boot_new(p.t, &bo, &b, err);
+	ret = ret ?: blaming_begin(&m);
+	while (!ret && (ret = tl_next(p.t, &item)) > 0) {
+		boot_find(b, item);
+		blame_find(m.b, item);
+		ret = 0;
+	}
+	if (!ret)
+		blame_found(m.b);
+	ret = ret ?: boot_found(b, m.b, err);
+	ret = ret ?: sink_tell(&p, NULL, true, whole, err);
+	ret = ret ?: blaming_explain(&m);
+	if (!ret)
+		boot_lines(b, m.b, side, &d->rows);
+	boot_free(b);
+	blaming_free(&m);
+	guest_syms_free(&syms);
+	pairing_close(&p);
+	return ret;
+}
+
+static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct boot_cmd_opts *o = opts;
+	struct boot_doc d = { .o = o, .n = argc, .path = argv };
+	const struct table t = { .cells = boot_cells, .ctx = &d, .width = o->file.page.width };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	bool whole = true, one = true;
+	int ret = 0;
+
+	if (o->text && (o->until || !*o->text || strlen(o->text) > BOOT_TEXT))
+		return err_usage(err, "--until-text: 1 to %u letters, and without --until", BOOT_TEXT);
+	for (int k = 0; k < argc && !ret; k++, whole &= one)
+		ret = boot_one(&d, k, &one, err);
+	((struct table *)&t)->n = d.rows.n;
+	if (!ret && o->format && strcmp(o->format, "text"))
+		table_doc(&t, !strcmp(o->format, "csv"), "rows", boot_head, &b);
+	for (int k = 0; k < argc && !ret && !(o->format && strcmp(o->format, "text")); k++) {
+		uint64_t us = d.rows.wall[k] / 1000, told = d.rows.told[k] / MAX(us, 1ull);
+
+		sbuf_addf(&b, "%s: %s, %llu.%03llu ms, of which %llu.%llu %% are told\n", argv[k],
+			  d.rows.about[k].s, (unsigned long long)us / 1000,
+			  (unsigned long long)us % 1000, (unsigned long long)told / 10,
+			  (unsigned long long)told % 10);
+	}
+	if (!ret && !(o->format && strcmp(o->format, "text")))
+		table_text(&t, &b);
+	ret = ret ?: sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
+	for (int k = 0; k < 2; k++)
+		sbuf_free(&d.rows.about[k]);
+	free(d.rows.v);
+	return ret ?: whole ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+const struct cmd cmd_boot = {
+	.name = "boot",
+	.summary = "where the time of a VM's boot went, by its host",
+	.args = "HOST [HOST]",
+	.description =
+		"Takes a VM's boot apart, from the exec of its VMM to a marker: phases, each with the event\n"
+		"that begins it, and what the guest, KVM, the VMM, the disk and others took of it. Of a VM\n"
+		"whose state was loaded: from its first entry on. Two recordings are printed beside each\n"
+		"other. Record from before the VMM starts:\n\n"
+		"kvmft record -e default -e mem -e boot -- qemu-system-x86_64 ...",
+	.examples = "  kvmft boot kvmft.data\n"
+		    "  kvmft boot --until 'kvm_pio/port == 0xf4/' host\n"
+		    "  kvmft boot --until-text 'login:' before after",
+	.opts = boot_options,
+	.groups = "until until-text vm top all format\n"
+		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "output: tsc-khz color wide",
+	.opts_size = sizeof(struct boot_cmd_opts),
+	.run = boot_run,
+	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
+	.min_args = 1,
+	.max_args = 2,
+};
