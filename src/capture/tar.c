@@ -66,7 +66,7 @@ static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], const char *lon
 static int read_extra(const struct cap_part *all, char type, uint64_t at, uint64_t size,
 		      char name[NAME_SIZE], struct kvmft_err *err)
 {
-	_cleanup_free_ char *text = xcalloc(1, MAX_EXTRA + 1);
+	_cleanup_free_ char *text = xcalloc(1, (size_t)MIN(size, (uint64_t)MAX_EXTRA) + 1);
 	char *p = text, *key, *value;
 	bool plain = size <= MAX_EXTRA;
 	size_t n;
