@@ -111,20 +111,17 @@ void cap_set_str(char **slot, const char *val)
 struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
 {
 	struct cap_cpu *e;
-	size_t i;
 
 	if (cpu >= CAPTURE_MAX_CPUS) {
 		cap_note(c, "CPU number %llu is beyond the limit of %d", (unsigned long long)cpu,
 			 CAPTURE_MAX_CPUS);
 		return NULL;
 	}
-	if (cpu < c->ncpu && c->cpu[cpu].cpu == cpu) /* the usual, dense case */
-		return &c->cpu[cpu];
-	for (i = 0; i < c->ncpu; i++)
-		if (c->cpu[i].cpu == cpu)
-			return &c->cpu[i];
+	if (cap_priv(c)->cpu_at[cpu])
+		return &c->cpu[cap_priv(c)->cpu_at[cpu] - 1];
 	e = xarray_grow(&c->cpu, c->ncpu++, &c->cpu_cap, sizeof(*e));
 	e->cpu = (uint32_t)cpu;
+	cap_priv(c)->cpu_at[cpu] = (uint16_t)c->ncpu;
 	return e;
 }
 
@@ -267,10 +264,9 @@ bool cap_subbuf_ok(uint64_t size)
 
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 {
-	for (size_t i = 0; i < cap->ncpu; i++)
-		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
-			return cap->cpu[i].apicid;
-	return cpu;
+	size_t i = cap->priv && cpu < CAPTURE_MAX_CPUS ? cap_priv(cap)->cpu_at[cpu] : 0;
+
+	return i && cap->cpu[i - 1].has_apicid ? cap->cpu[i - 1].apicid : cpu;
 }
 
 bool cap_in_tsc(const struct capture *cap)

@@ -66,6 +66,7 @@ struct cap_priv {
 	size_t ninstance, instance_cap;
 	char *table;	    /* capture_table(): the text */
 	size_t formats_len; /* of all format texts */
+	uint16_t cpu_at[CAPTURE_MAX_CPUS]; /* 1 + the index into c->cpu; 0: it has none */
 	struct u64map task_by_tid; /* index into c->task */
 	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */
 	struct u64map vcpu_last;   /* index into vm->vcpu; by index of the VM, and id */

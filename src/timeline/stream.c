@@ -372,8 +372,12 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	s->r.holes |= !src->guest && (src->link ? src->link->map : t->map)->holes;
-	if (!ret && cs->cut && tl_source_end(t, src, &s->end) < 0)
-		s->end = 0;
+	if (!ret && cs->cut) { /* once for all of the source: each would look at each */
+		if (!src->end_known && tl_source_end(t, src, &src->end) < 0)
+			src->end = 0;
+		src->end_known = true;
+		s->end = src->end;
+	}
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, is_before, s);

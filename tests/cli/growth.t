@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -56,6 +56,8 @@ make_losses_cpus()
 		i=$((i + 1))
 	done
 }
+# CPUs of which nothing is here, so each is in doubt until the last event of all.
+make_cpus_missing() { meta_lines guest 'print "stats when=end cpu=" i " entries=0 overrun=0 commit_overrun=0 dropped=0 read=1 subbufs=1"'; }
 make_brackets() { meta_lines host 'print "time tsc=" i * 1000 " width=2 mono_raw=" i * 1000 " mono=" i * 1000 " boot=" i * 1000 " real=" i * 1000'; }
 make_clocks() { meta_lines host 'print "clock name=local tsc=" i * 1000 " width=2 ns=" i * 1000'; }
 make_pvclocks() { meta_lines guest 'print "pvclock cpu=" i % 2 " version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1"'; }
@@ -306,6 +308,16 @@ make_losses_cpus
 cost merge -q host >costs
 rm -rf host
 ok "$n losses of $((n / 4)) CPUs: $(cut -d ' ' -f 2 costs) kB" awk '{ exit !($1 > 0 && $2 < 60000) }' costs
+# What an archive says of its members costs no more than some of these.
+mkdir members
+awk 'BEGIN { for (i = 0; i < 4000; i++) print "members/" i }' | xargs touch
+for format in ustar posix; do
+	tar cf file --format=$format -C base-host . -C .. members
+	cost merge -q file
+	rm file
+done >costs
+ok "4000 members of an archive, each with a description: $(cut -d ' ' -f 1 costs | tr '\n' ' ')us" \
+	awk -v floor=$FLOOR_US '{ t[NR] = $1 } END { exit !(t[1] > 0 && t[2] < 8 * (t[1] > floor ? t[1] : floor)) }' costs
 # More vCPUs than a VM may have cost no more than as many tasks.
 n=60000
 for name in tasks vcpus; do
@@ -318,6 +330,7 @@ ok "$n lines of vcpu, a VM has far fewer" awk '{ t[NR] = $1 } END { exit !(t[1] 
 grows same_vms 4000 merge -q host guest
 grows pvclocks 4000 merge -q host guest=one
 grows pvclocks_and_times 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
+grows cpus_missing 400 merge -q host guest=one
 grows segments 400 merge -q host guest=one
 for command in "report --tsc-khz 1000000 -i" "merge -q" "verify"; do
 	# shellcheck disable=SC2086 # words
