@@ -31,8 +31,9 @@ int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struc
 	/* A longer one is not one of theirs; what remains of it is not taken for a line, either. */
 	ret = 0;
 	while (!ret && fgets(line, sizeof(line), f)) {
+		ret = line[0] ? 0 : -EINVAL; /* no text, such as a hole without an end */
 		line[strcspn(line, "\n")] = '\0';
-		ret = add(k, line);
+		ret = ret ?: add(k, line);
 	}
 	ret = ret ?: ferror(f) ? -EIO : 0;
 	fclose(f);

@@ -193,6 +193,13 @@ for f in /dev/null "$tmp/modules" /dev/zero "$tmp/missing"; do
 	is "$rc" 1 "--guest-kallsyms $f"
 	err_one_line
 done
+truncate -s 1T "$tmp/hole"
+for option in kallsyms modules vmlinux; do
+	run timeout 60 "$kvmft" merge --guest-$option "$tmp/hole" "$tmp/host"
+	is "$rc" 1 "--guest-$option: a file of a terabyte, of which nothing is on the disk"
+	err_one_line
+done
+rm "$tmp/hole"
 sed 's/^[0-9a-f]*/0000000000000000/' "$tmp/kallsyms" >"$tmp/hidden"
 run "$kvmft" merge --guest-kallsyms "$tmp/hidden" "$tmp/host"
 is "$rc" 1 "addresses that are hidden"
