@@ -15,13 +15,20 @@ const char *const qtrace_format_names[] = {
 static ssize_t qbuf_peek(struct qbuf *b, size_t n, const uint8_t **p)
 {
 	ssize_t got;
+	off_t data;
 
 	if (b->len - b->pos < n) {
 		memmove(b->p, b->p + b->pos, b->len - b->pos);
 		b->at += b->pos;
 		b->len -= b->pos;
 		b->pos = 0;
-		got = full_pread(b->fd, b->p + b->len, QBUF_SIZE - b->len, b->at + b->len);
+		/* What was never written has no lines: it may be a terabyte. */
+		data = lseek(b->fd, (off_t)(b->at + b->len), SEEK_DATA);
+		b->at = data < 0 ? b->at : (uint64_t)data - b->len;
+		if (data < 0 && errno == ENXIO)
+			got = 0;
+		else
+			got = full_pread(b->fd, b->p + b->len, QBUF_SIZE - b->len, b->at + b->len);
 		if (got < 0)
 			return got;
 		b->len += (size_t)got;

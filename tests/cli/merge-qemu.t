@@ -385,4 +385,22 @@ broken()
 }
 ok "list-formats: bad lines are reported, a file without events is refused" broken
 
+# What was never written costs no time: a log that is cut while QEMU goes on, or a QEMU that means harm.
+holes()
+{
+	"$tools/genqemu" --simple 4 hole.simple "$golden/qemu-simple.txt" || return 1
+	cp "$golden/qemu-merge.log" hole.log
+	for format in log simple; do
+		"$kvmft" merge -q --qemu hole.$format:$format --trace-events "$golden/qemu-events.txt" >"whole.$format" 2>notes
+		[ $? -le 3 ] && [ -s "whole.$format" ] || return 1
+		truncate -s 1T hole.$format
+		timeout 60 "$kvmft" merge -q --qemu hole.$format:$format --trace-events "$golden/qemu-events.txt" >lines 2>notes
+		[ $? -le 3 ] && [ -s lines ] && head -n "$(wc -l <"whole.$format")" lines | cmp - "whole.$format" || return 1
+	done
+	{ cat "$golden/qemu-merge.log" && truncate -s 1T /dev/stdout && cat "$golden/qemu-merge.log"; } >>hole2.log
+	timeout 60 "$kvmft" merge -q --qemu hole2.log:log --trace-events "$golden/qemu-events.txt" >lines || return 1
+	[ "$(wc -l <lines)" -eq $((2 * $(wc -l <whole.log))) ]
+}
+ok "a terabyte of which nothing was written: behind the events, or between them" holes
+rm -f hole.log hole.simple hole2.log
 finish
