@@ -281,9 +281,9 @@ bool pick_wants(struct pick *p, const struct tl_item *item);
 int pick_feed(struct pick *p, const struct tl_item *item,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;
 /*
- * The captures were opened again (pairing.h), as t: what is kept for a match that may come, and what
- * still has to be shown after the last one, continues there. The previous time line may be gone.
- * QEMU's events are not kept for later.
+ * The captures were opened again (pairing.h), as t: what is kept for a match that may come, and
+ * what still has to be shown after the last one, continues there. The previous time line may be
+ * gone. QEMU's events are not kept for later.
  */
 void pick_go_on(struct pick *p, const struct timeline *t);
 uint64_t pick_matches(const struct pick *p);

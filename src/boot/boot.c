@@ -4,7 +4,7 @@
 #include "kvmft/clock.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/ksyms.h"
-#include "kvmft/pick.h"
+#include "kvmft/timeline.h"
 
 #include <inttypes.h>
 
@@ -351,7 +351,8 @@ int boot_found(struct boot *b, struct blame *to, struct kvmft_err *err)
 }
 
 /* The row like that; a new one goes after the others of its phase. */
-static struct boot_cell *row_of(struct boot_lines *rows, const struct boot_line *like, int side)
+static struct boot_cell *boot_line_of(struct boot_lines *rows, const struct boot_line *like,
+				     int side)
 {
 	size_t to = rows->n;
 
@@ -380,7 +381,7 @@ static void row_part(const struct boot *b, struct boot_lines *rows, struct boot_
 	if (!ns)
 		return;
 	snprintf(like->name, sizeof(like->name), "%s", name);
-	s = row_of(rows, like, side);
+	s = boot_line_of(rows, like, side);
 	*s = (struct boot_cell){ true, 0, s->time + ns, whole, s->n + n };
 	rows->told[side] += !n && strcmp(like->part, "unknown") && strcmp(like->part, "lost") ? ns : 0;
 }
@@ -440,7 +441,7 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 
 			like.mark = order[i];
 			snprintf(like.name, sizeof(like.name), "%s", v->why[order[i]]);
-			*row_of(rows, &like, side) =
+			*boot_line_of(rows, &like, side) =
 				(struct boot_cell){ true, at[i], time, time, 0 };
 			rows->wall[side] += time;
 			rows_of_phase(b, parts, rows, like, side, time, k);
@@ -451,7 +452,7 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 				continue;
 			like.mark = m;
 			snprintf(like.name, sizeof(like.name), "%s", boot_lacks[m]);
-			(void)row_of(rows, &like, side);
+			(void)boot_line_of(rows, &like, side);
 		}
 		if (n)
 			sbuf_addf(&rows->about[side], "%s%s%s", like.vm++ ? ", " : "", b->map->vm[k].label,

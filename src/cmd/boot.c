@@ -3,7 +3,7 @@
 #include "cmds.h"
 #include "options.h"
 #include "kvmft/boot.h"
-#include "kvmft/guest_syms.h"
+#include "kvmft/pairing.h"
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 #include "sink.h"
