@@ -15,9 +15,7 @@
 
 static void print_usage(FILE *f)
 {
-	fputs("usage: kvmft [-v] COMMAND [ARGUMENTS] | help [CMD] [--all|--json] | --version\n"
-	      "commands:\n",
-	      f);
+	fputs("usage: kvmft [-v] COMMAND [ARGUMENTS] | help [CMD] [--all|--json] | --version\n", f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
 		fprintf(f, "  %-14s %s\n", (*c)->name, (*c)->summary);
 	if (kvmft_cmds_elsewhere[0])

@@ -115,7 +115,7 @@ run "$small" help
 status_is 0 "small kvmft runs"
 is "$(ldd "$small" | grep -c 'libz\.')" 0 "... and needs no zlib, whose only use is in files that it does not read"
 "$kvmft" --list-options | cut -f 1 | LC_ALL=C sort >"$tmp/whole"
-sed -nE '/^commands:/,/^(not|exit)/s/^  ([a-z-]+) .*/\1/p' "$out" >"$tmp/here"
+sed -nE '/^usage:/,/^(not|exit)/s/^  ([a-z-]+) .*/\1/p' "$out" >"$tmp/here"
 sed -n '/^not in this small build:$/{n;p}' "$out" | tr -s ' ' '\n' | grep . >"$tmp/elsewhere"
 is "$(LC_ALL=C sort "$tmp/here" "$tmp/elsewhere")" "$(cat "$tmp/whole")" \
 	"... help names each command of the whole kvmft once, as here or elsewhere"
