@@ -183,8 +183,8 @@ static void boot_turn(struct boot *b, struct boot_vm *v, const struct tl_item *i
 	if (has_rip && (!entry || !v->placed))
 		boot_place(v, rip, i->host);
 	if (entry && v->exit && v->sym && !v->at[MARKER]) {
-		f = xu64map_elem(&b->func, (uint64_t)vm << 24 | (uint64_t)v->now << 20 |
-				 (uint64_t)(v->sym - k->v), &b->f, &b->fcap, sizeof(*f));
+		f = xu64map_elem(&b->func, (uint64_t)vm << 36 | (uint64_t)v->now << 32 |
+				 (uint32_t)(v->sym - k->v), &b->f, &b->fcap, sizeof(*f));
 		*f = (struct boot_func){ vm, v->now, v->sym, f->n + 1,
 					 f->time + i->host - v->exit };
 	}

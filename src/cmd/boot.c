@@ -140,7 +140,7 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct boot_cmd_opts *o = opts;
 	struct boot_doc d = { .o = o, .n = argc, .path = argv };
-	const struct table t = { .cells = boot_cells, .ctx = &d, .width = o->file.page.width };
+	struct table t = { .cells = boot_cells, .ctx = &d, .width = o->file.page.width };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool whole = true, one = true;
 	int ret = 0;
@@ -149,13 +149,13 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "--until-text: 1 to %u letters, and without --until", BOOT_TEXT);
 	for (int k = 0; k < argc && !ret; k++, whole &= one)
 		ret = boot_one(&d, k, &one, err);
-	((struct table *)&t)->n = d.rows.n;
+	t.n = d.rows.n;
 	if (!ret && o->format && strcmp(o->format, "text"))
 		table_doc(&t, !strcmp(o->format, "csv"), "rows", boot_head, &b);
 	for (int k = 0; k < argc && !ret && !(o->format && strcmp(o->format, "text")); k++) {
 		uint64_t us = d.rows.wall[k] / 1000, told = d.rows.told[k] / MAX(us, 1ull);
 
-		sbuf_addf(&b, "%s: %s, %llu.%03llu ms, of which %llu.%llu %% are told\n", argv[k],
+		sbuf_addf(&b, "%s: %s, %llu.%03llu ms, of which %llu.%llu %% are known\n", argv[k],
 			  d.rows.about[k].s, (unsigned long long)us / 1000,
 			  (unsigned long long)us % 1000, (unsigned long long)told / 10,
 			  (unsigned long long)told % 10);

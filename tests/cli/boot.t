@@ -193,7 +193,7 @@ is "$(grep -cE '^(exec|create-vm|memory|first-entry|kernel|user) .* ([0-9]+),\2 
 run "$kvmft" boot --format csv "$tmp/boot"
 is "$(head -n 1 "$out")" "vm,phase,part,at_us,time_us,at_after_us,time_after_us,exits,exits_after,name" "CSV"
 run "$kvmft" boot "$tmp/boot"
-out_has 'one, 0.039 ms, of which 100.0 % are told' "text"
+out_has 'one, 0.039 ms, of which 100.0 % are known' "text"
 out_has '^first-disk  *0.025 .* before its interrupt, a write at 0xfe000010' "... phases"
 run "$kvmft" boot --until 'nosuch/' "$tmp/boot"
 status_is 1 "an event that is none"
