@@ -482,12 +482,7 @@ static inline void array_sort_of(void *v, size_t n, size_t elem,
 #define array_sort(v, n, cmp) array_sort_of(v, n, sizeof(*(v)), cmp)
 
 /* Frees n texts, and the array of them. */
-static inline void strings_free(char **v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		free(v[i]);
-	free(v);
-}
+void strings_free(char **v, size_t n);
 
 /*
  * ---- memory of those that only read captures: they end without it, as memory_out_is() says ----

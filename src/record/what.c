@@ -119,11 +119,6 @@ static const char *const set_io[] = {
 };
 
 #define VECTOR(name) "irq_vectors:" name "_entry", "irq_vectors:" name "_exit"
-#define SET_IRQS                                                                           \
-	"irq:irq_handler_entry", "irq:irq_handler_exit", "irq:softirq_entry",              \
-		"irq:softirq_exit", "irq:softirq_raise", VECTOR("local_timer"),            \
-		VECTOR("reschedule"), VECTOR("call_function"),                             \
-		VECTOR("call_function_single"), VECTOR("irq_work")
 
 /* What a VM's boot goes through: its VMM, KVM_CREATE_VM, memory for it, disk, packets. */
 static const char *const set_boot[] = {
@@ -136,22 +131,38 @@ static const char *const set_boot[] = {
 	"block:block_rq_complete",
 	"net:net_dev_start_xmit",
 	"net:netif_receive_skb",
-	SET_IRQS,
+	"irq:irq_handler_entry",
+	"irq:irq_handler_exit",
+	"irq:softirq_entry",
+	"irq:softirq_exit",
+	VECTOR("local_timer"),
 	NULL,
 };
 
 /* Where packets were. The tasks that read them: who was woken, and when it ran. */
 #define NET_CALLS(name) "syscalls:sys_enter_" name, "syscalls:sys_exit_" name
-#define NET_BOTH                                                                      \
-	"net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_receive_skb",       \
-		"net:napi_gro_receive_entry", "napi:napi_poll", "skb:consume_skb",    \
-		"skb:kfree_skb", "skb:skb_copy_datagram_iovec", "sched:sched_switch", \
-		"sched:sched_waking", "sched:sched_wakeup", NET_CALLS("sendto"),      \
-		NET_CALLS("sendmsg"), NET_CALLS("sendmmsg"), NET_CALLS("recvfrom"),   \
-		NET_CALLS("recvmsg"), NET_CALLS("recvmmsg")
+static const char *const set_net[] = {
+	"net:net_dev_queue",
+	"net:net_dev_start_xmit",
+	"net:netif_receive_skb",
+	"net:napi_gro_receive_entry",
+	"napi:napi_poll",
+	"skb:consume_skb",
+	"skb:kfree_skb",
+	"skb:skb_copy_datagram_iovec",
+	"sched:sched_switch",
+	"sched:sched_waking",
+	"sched:sched_wakeup",
+	NET_CALLS("sendto"),
+	NET_CALLS("sendmsg"),
+	NET_CALLS("sendmmsg"),
+	NET_CALLS("recvfrom"),
+	NET_CALLS("recvmsg"),
+	NET_CALLS("recvmmsg"),
+	NULL,
+};
 
 static const char *const set_net_host[] = {
-	NET_BOTH,
 	"net:netif_receive_skb_entry",
 	"kvm:kvm_entry",
 	"kvm:kvm_exit",
@@ -167,7 +178,6 @@ static const char *const set_net_host[] = {
 };
 
 static const char *const set_net_guest[] = {
-	NET_BOTH,
 	"net:net_dev_xmit",
 	"irq:irq_handler_entry",
 	"irq:irq_handler_exit",
@@ -193,7 +203,16 @@ static const char *const set_guest[] = {
 	"sched:sched_process_fork",
 	"sched:sched_process_exec",
 	"sched:sched_process_exit",
-	SET_IRQS,
+	"irq:irq_handler_entry",
+	"irq:irq_handler_exit",
+	"irq:softirq_entry",
+	"irq:softirq_exit",
+	"irq:softirq_raise",
+	VECTOR("local_timer"),
+	VECTOR("reschedule"),
+	VECTOR("call_function"),
+	VECTOR("call_function_single"),
+	VECTOR("irq_work"),
 	"timer:hrtimer_start",
 	"timer:hrtimer_expire_entry",
 	"timer:hrtimer_expire_exit",
@@ -509,6 +528,7 @@ static const struct {
 	{ "default", set_host, set_guest },
 	{ "mem", set_mem, set_mem },
 	{ "io", set_io, NULL },
+	{ "net", set_net, set_net },
 	{ "net", set_net_host, set_net_guest },
 	{ "boot", set_boot, NULL },
 	{ "lean", set_lean, set_guest },
@@ -562,15 +582,13 @@ int record_events(struct record *r)
 
 	for (size_t i = 0; i < r->c->events.n && !ret; i++) {
 		const char *name = r->c->events.v[i];
-		bool ids = !strcmp(name, "net-id");
-		size_t s = 0;
+		bool ids = !strcmp(name, "net-id"), is_set = false;
 
-		while (s < ARRAY_SIZE(sets) && strcmp(sets[s].name, ids ? "net" : name))
-			s++;
+		for (size_t s = 0; s < ARRAY_SIZE(sets); s++)
+			if (!strcmp(sets[s].name, ids ? "net" : name))
+				is_set = want[s] = true;
 		r->want_net_id |= ids;
-		if (s < ARRAY_SIZE(sets))
-			want[s] = true;
-		else if (strcmp(name, "none"))
+		if (!is_set && strcmp(name, "none"))
 			ret = kevent_expand(r->t, name, &r->events, r->err);
 	}
 	for (size_t s = 0; s < ARRAY_SIZE(sets); s++)

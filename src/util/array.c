@@ -59,3 +59,10 @@ void memory_out(void)
 	(void)!full_write(STDERR_FILENO, text, strlen(text), NULL);
 	_exit(KVMFT_FAILED);
 }
+
+void strings_free(char **v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i]);
+	free(v);
+}
