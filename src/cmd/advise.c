@@ -138,6 +138,7 @@ static int advise_live(void *opts, struct kvmft_err *err)
 	struct record_config host = {
 		.clock = kclock_default(),
 		.marker = -1,
+		.profile = -1,
 		.as = RECORD_AS_HOST,
 		.quiet = true,
 		.duration = { true, o->duration.set ? o->duration.v : LIVE_NS },

@@ -248,6 +248,7 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	struct record_config host = {
 		.clock = kclock_default(),
 		.marker = -1,
+		.profile = -1,
 		.as = RECORD_AS_HOST,
 		.quiet = true,
 		.duration = { !o->watch, LIVE_NS },

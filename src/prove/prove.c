@@ -57,6 +57,7 @@ static int run_recorder(struct parts *x)
 		.output = x->host,
 		.clock = kclock_default(),
 		.marker = RECORD_MARKER_NONE,
+		.profile = -1,
 		.as = RECORD_AS_HOST,
 		.quiet = true,
 		.control = { .on = true,
