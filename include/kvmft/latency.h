@@ -15,7 +15,9 @@
 #include "kvmft/timeline.h"
 
 /* LAT_WAIT is asked for by `kvmft report --waits` alone. */
-enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_WAIT, LAT_KINDS };
+enum lat_kind {
+	LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_WAIT, LAT_KINDS
+};
 
 /*
  * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
@@ -180,7 +182,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 /* Feeds the items of the timeline in order. */
 void lat_feed(struct lat *l, const struct tl_item *i);
 #define LAT_NOT_SEEN "(not seen)"
-/* With WAITS_BY_PROCESS: who was first seen to run on a vCPU after its last halt; id: not 0, or not seen. */
+/* With WAITS_BY_PROCESS: who ran first on a vCPU after its last halt; id: not 0, or not seen. */
 void lat_waits_ran(struct lat *l, size_t vm, uint32_t vcpu, uint64_t id, const char *who);
 /* Ends open chains, and sorts. */
 void lat_finish(struct lat *l);

@@ -71,8 +71,8 @@ void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v,
 /* Feeds the items of a timeline in order. */
 void win_feed(struct windows *w, const struct tl_item *item);
 /*
- * Instead: an event of a host came after newer ones of others. What was outside meanwhile may have been inside of
- * windows that were not known yet.
+ * Instead: an event of a host came after newer ones of others. What was outside meanwhile may
+ * have been inside of windows that were not known yet.
  */
 void win_late(struct windows *w);
 bool win_was_late(const struct windows *w);

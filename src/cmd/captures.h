@@ -30,8 +30,8 @@ int captures_below(struct operands *o, const char *path, bool sessions, struct s
 
 struct record_config;
 /*
- * Records this host as that says, only the VM sel (NULL: all), and has the program read it meanwhile: by these words,
- * of which NULL ones are left out. It is gone then.
+ * Records this host as that says, only the VM sel (NULL: all), and has the program read it by these
+ * words, of which NULL ones are left out. It is gone then.
  */
 int captures_live(struct record_config *host, const char *sel, const char *const *words, size_t n,
 		  struct kvmft_err *err) __must_check;

@@ -448,8 +448,14 @@ int report_waits(const struct process_opts *p, char **guest, size_t nguest, stru
 {
 	_cleanup_free_ char **argv = xcalloc(nguest + 2, sizeof(*argv));
 	struct latency_opts o = {
-		.file.page = *p->page, .vm = p->vm, .format = p->format, .khz = *p->khz, .clock = -1,
-		.worst.v = MIN(p->top ?: 3, (size_t)WORST_MAX), .waits = p->waits, .top = p->top ?: SIZE_MAX,
+		.file.page = *p->page,
+		.vm = p->vm,
+		.format = p->format,
+		.khz = *p->khz,
+		.clock = -1,
+		.worst.v = MIN(p->top ?: 3, (size_t)WORST_MAX),
+		.waits = p->waits,
+		.top = p->top ?: SIZE_MAX,
 	};
 
 	argv[0] = (char *)p->input;

@@ -464,8 +464,11 @@ static int by_process(struct run *run)
 	if (!ret && o->names.n && (p.tasks || run->nguest))
 		ret = err_usage(run->err, "--names GUEST is GUEST of --by process: one of them");
 	ret = ret ?: sink_input_check(o->input, run->err);
-	return ret ?: (o->waits ? report_waits : report_by_process)(
-			      &p, o->names.n ? (char **)o->names.v : run->guest, o->names.n ?: run->nguest, run->err);
+	if (!ret)
+		ret = (o->waits ? report_waits : report_by_process)(
+			&p, o->names.n ? (char **)o->names.v : run->guest,
+			o->names.n ?: run->nguest, run->err);
+	return ret;
 }
 
 /* ---- many captures ---- */

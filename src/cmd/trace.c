@@ -159,7 +159,8 @@ static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 {
 	struct record_config host = {
-		.clock = kclock_default(), .rotate = FOLLOW_SEGMENT, .marker = -1, .profile = -1, .as = -1,
+		.clock = kclock_default(), .rotate = FOLLOW_SEGMENT, .marker = -1, .as = -1,
+		.profile = -1,
 		.events = o->c.events, .vms = o->c.vms, .pids = o->c.pids, .buffer = o->c.buffer,
 		.duration = o->c.duration, .flush = { true, FOLLOW_FLUSH },
 		.keep = { true, FOLLOW_KEEP }, .quiet = true,

@@ -361,12 +361,14 @@ static void charge_task(struct process_walk *w, struct process_vcpu *v, uint64_t
 }
 
 /* An idle task keeps the address space of who ran before it. */
-static void tell_ran(struct process_walk *w, const struct process_vcpu *v, const struct process_at *at)
+static void process_ran(struct process_walk *w, const struct process_vcpu *v,
+			const struct process_at *at)
 {
 	const struct process_at last = { AT_SPACE, at->space };
 	const struct process_row *r = NULL;
 
-	if (at->is == AT_KERNEL || at->is == AT_NESTED || (at->is == AT_SPACE && !exit_is_halt(v->why)))
+	if (at->is == AT_KERNEL || at->is == AT_NESTED ||
+	    (at->is == AT_SPACE && !exit_is_halt(v->why)))
 		r = row_at(w, v->vm, at);
 	else if (at->is != AT_UNKNOWN && v->before.is != AT_UNKNOWN && v->before.space != at->space)
 		r = row_at(w, v->vm, &last);
@@ -407,7 +409,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 				vote_for(w, r, v->exit_task);
 		}
 		if (w->p.ran)
-			tell_ran(w, v, &at);
+			process_ran(w, v, &at);
 		if (v->exit_has_task)
 			count_exit(process_row_of(w, v->vm, PROCESS_TASK, (uint32_t)v->exit_task),
 				   v, spent);

@@ -146,7 +146,7 @@ struct lat_vcpu {
 	/* sleep of its thread, which counts as what it did before */
 	uint64_t slept, asleep_since; /* since: 0, it does not */
 	int32_t waker;		      /* who woke it last; 0: an interrupt, or unknown */
-	uint64_t halt, kicked; /* since when the guest halts, when it was woken for a lock; 0: not */
+	uint64_t halt, kicked; /* since when it halts, when it was woken for a lock; 0: not */
 	struct lat_wait {      /* a halt that is over; end 0: none */
 		uint64_t begin, end, key;
 		char name[LAT_NAME]; /* what it was for */
@@ -400,7 +400,8 @@ void lat_event_finish(struct lat *l);
 
 /* waits.c, if that is wanted */
 uint8_t lat_wait_did(struct lat *l, const struct lat_in *in); /* what its thread did: disk, net */
-struct lat_device *lat_wait_device(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
+struct lat_device *lat_wait_device(struct lat *l, const struct lat_vcpu *v,
+				   const struct irq_chain *c);
 void lat_wait_accept(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
 void lat_wait_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in); /* any event */
 

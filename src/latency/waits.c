@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * waits.c: what halts of vCPUs waited for: the source of the interrupt that was accepted first since; or
- * went in at their end, or was pending when they began.
+ * waits.c: what halts of vCPUs waited for: the source of the interrupt that was accepted first
+ * since; or went in at their end, or was pending when they began.
  *
- * A device is a disk, or of the network, by what the thread that raised its interrupt had done since it
- * slept, or who woke it. One that does the one and never the other is that also where nothing tells.
+ * A device is a disk, or of the network, by what the thread that raised its interrupt had done
+ * since it slept, or who woke it. One that does the one and never the other is that also where
+ * nothing tells.
  */
 #include "kvmft/exit_names.h"
 #include "priv.h"
@@ -40,10 +41,12 @@ uint8_t lat_wait_did(struct lat *l, const struct lat_in *in)
 	return l->o.want[LAT_WAIT] ? (uint8_t)*did_of(l, in) : 0;
 }
 
-struct lat_device *lat_wait_device(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
+struct lat_device *lat_wait_device(struct lat *l, const struct lat_vcpu *v,
+				   const struct irq_chain *c)
 {
-	return xu64map_elem(&l->device_at, (uint64_t)v->vm << 42 ^ (uint64_t)v->id << 10 ^ c->vector,
-			    &l->device, &l->device_cap, sizeof(*l->device));
+	uint64_t key = (uint64_t)v->vm << 42 ^ (uint64_t)v->id << 10 ^ c->vector;
+
+	return xu64map_elem(&l->device_at, key, &l->device, &l->device_cap, sizeof(*l->device));
 }
 
 void lat_wait_accept(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
@@ -84,7 +87,8 @@ static unsigned int waited_for(const struct lat *l, const struct lat_vcpu *v,
 	case SRC_STIMER: return FOR_TIMER;
 	case SRC_SYNIC: return FOR_DEVICE;
 	case SRC_UNKNOWN:
-		return l->recorded & EVID_RAISE && l->irqs->is_timer(c->vector) ? FOR_TIMER : FOR_DEVICE;
+		return l->recorded & EVID_RAISE && l->irqs->is_timer(c->vector) ? FOR_TIMER
+										: FOR_DEVICE;
 	default: break;
 	}
 	if (d->net <= d->n / 10 &&

@@ -4,7 +4,8 @@
  *
  * 	comm;outermost;...;innermost COUNT
  *
- * Those of a guest begin with its name: vm1:comm. Of exits, before the first stack of the host in them, if any:
+ * Those of a guest begin with its name: vm1:comm. Of exits, before the first stack of the host in
+ * them, if any:
  * vm1;function of the guest;reason
  */
 #include "kvmft/events.h"
@@ -64,12 +65,14 @@ static void add_frames(struct sbuf *b, const struct tl_item *i)
 	}
 }
 
-static void exit_begin(const struct out *o, struct folded *p, struct folded_exit *e, const struct tl_item *i)
+static void exit_begin(const struct out *o, struct folded *p, struct folded_exit *e,
+		       const struct tl_item *i)
 {
 	const struct hostmap_vm *vm = &tl_hostmap(o->t)->vm[i->vm];
 	uint64_t rip = event_u64(&p->exit, 2, i->rec);
 	const struct ksym *s = vm->syms ? ksyms_find(vm->syms, rip) : NULL;
-	struct exit_why why = exit_why(&p->names, event_u64(&p->exit, 0, i->rec), event_u64(&p->exit, 1, i->rec));
+	struct exit_why why = exit_why(&p->names, event_u64(&p->exit, 0, i->rec),
+				       event_u64(&p->exit, 1, i->rec));
 	char name[EXIT_NAME_MAX];
 
 	sbuf_reset(&e->text);
@@ -95,7 +98,8 @@ static void fold_exit(struct out *o, struct folded *p, const struct tl_item *i)
 		p->of[k].since = 0;
 	if (i->kind != TL_EVENT || !i->ev || i->marker || i->vm < 0 || i->vcpu < 0)
 		return;
-	e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap, sizeof(*e));
+	e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap,
+			 sizeof(*e));
 	if (i->ev == p->exit.ev) {
 		exit_begin(o, p, e, i);
 	} else if (e->since && i->ev == p->entry.ev) {
