@@ -503,6 +503,8 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 		}
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };
+		for (size_t v = 0; v < b->vcpu_at.n; v++)
+			b->vcpu[v].faulted = false;
 	}
 	lat_feed(b->lat, i);
 	if (i->kind == TL_EVENT)

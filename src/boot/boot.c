@@ -273,6 +273,8 @@ void boot_find(struct boot *b, const struct tl_item *i)
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->unplaced)
 		return;
 	r = (enum event_role)b->role[i->rec->id];
+	if (!r && !b->until)
+		return;
 	for (size_t k = 0; k < ARRAY_SIZE(f); k++)
 		f[k] = event_u64(&b->type[r], k, i->rec);
 	for (size_t k = 0; k < 3 && r == EV_SWITCH; k += 2) { /* who leaves, who comes */

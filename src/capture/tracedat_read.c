@@ -309,14 +309,16 @@ static void opt_clock(struct td *t, struct cursor opt)
 }
 
 /* ASCII number, times `scale` added to every stamp. */
-static void td_time_add(struct td *t, struct cursor opt, int64_t scale, const char *what)
+static bool td_time_add(struct td *t, struct cursor opt, int64_t scale, const char *what)
 {
 	_cleanup_free_ char *text = opt_text(&opt);
 	int64_t v, ns;
 
-	if (parse_s64(text, &v) || __builtin_mul_overflow(v, scale, &ns) ||
-	    __builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
-		cap_note(t->c, "option %s is not a usable number", what);
+	if (!parse_s64(text, &v) && !__builtin_mul_overflow(v, scale, &ns) &&
+	    !__builtin_add_overflow(t->c->ts_add, ns, &t->c->ts_add))
+		return true;
+	cap_note(t->c, "option %s is not a usable number", what);
+	return false;
 }
 
 static void opt_cpustat(struct td *t, struct cursor opt)
@@ -480,10 +482,7 @@ static void td_option(struct td *t, uint32_t id, struct cursor opt)
 		if (grain && (grain += strlen(TD_GRAIN)))
 			(void)take_u64(&grain, 1000000000, &t->c->grain);
 		break;
-	case TD_DATE:
-		td_time_add(t, opt, 1000, "DATE");
-		t->c->has_real = true;
-		break;
+	case TD_DATE: t->c->has_real = td_time_add(t, opt, 1000, "DATE"); break;
 	case TD_OFFSET: td_time_add(t, opt, 1, "OFFSET"); break;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)

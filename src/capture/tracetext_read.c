@@ -728,7 +728,7 @@ static void order_blocks(struct tt_cpu *cpu)
 
 	for (size_t i = 0; i < cpu->n; i++)
 		v[i] = (struct tt_order){ load_u64(cpu->block[i]), i, cpu->block[i] };
-	qsort(v, cpu->n, sizeof(*v), order_cmp);
+	array_sort(v, cpu->n, order_cmp);
 	for (size_t i = 0; i < cpu->n; i++)
 		cpu->block[i] = v[i].block;
 }

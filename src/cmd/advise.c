@@ -6,7 +6,6 @@
 #include "options.h"
 #include "sink.h"
 #include "kvmft/exit_names.h"
-#include "kvmft/kernel.h"
 #include "kvmft/record.h"
 
 #include <inttypes.h>
@@ -129,25 +128,20 @@ static int advise_live(void *opts, struct kvmft_err *err)
 {
 	const struct advise_opts *o = opts;
 	char least[24];
-	const char *words[] = { "kvmft advise", "advise", "--live", "--format",
-				advise_formats[MAX(o->format, 0)], "--color",
-				color_names[MAX(o->file.page_opts.color, 0)],
-				o->file.page_opts.wide ? "--wide" : NULL,
-				o->vm ? "--vm" : NULL, o->vm,
-				o->least.set ? "--least" : NULL, o->least.set ? least : NULL };
+	const struct captures_live l = {
+		.format = advise_formats[MAX(o->format, 0)],
+		.sel = o->vm,
+		.page = &o->file.page_opts,
+		.more = { o->least.set ? "--least" : NULL, o->least.set ? least : NULL },
+	};
 	struct record_config host = {
-		.clock = kclock_default(),
-		.marker = -1,
-		.profile = -1,
-		.as = RECORD_AS_HOST,
-		.quiet = true,
 		.duration = { true, o->duration.set ? o->duration.v : LIVE_NS },
 	};
 
 	snprintf(least, sizeof(least), "%" PRIu64, o->least.v);
 	if (o->khz.set)
 		return err_usage(err, "option --tsc-khz goes with HOST");
-	return captures_live(&host, o->vm, words, ARRAY_SIZE(words), err);
+	return captures_live("advise", &host, &l, err);
 }
 
 /* The VM that was asked for, or the only one. */

@@ -10,8 +10,9 @@
 
 struct boot_cmd_opts {
 	struct sink_file file; /* first */
-	const char *vm, *until, *text, *format;
+	const char *vm, *until, *text;
 	struct opt_u64 khz, top;
+	int format;
 	bool all;
 	struct guest_syms_opts syms;
 };
@@ -28,7 +29,7 @@ static const struct opt boot_options[] = {
 	OPTION(0, "all", OPT_FLAG, struct boot_cmd_opts, all, NULL,
 	       "text: also parts of less than a hundredth of their phase"),
 	RATE_OPTION(struct boot_cmd_opts, khz),
-	OPTION_LISTED(0, "format", OPT_WORD, struct boot_cmd_opts, format, "FORMAT", cli_formats,
+	OPTION_CHOICE(0, "format", struct boot_cmd_opts, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, syms),
 	PAGE_OPTIONS(struct boot_cmd_opts, file.page_opts),
@@ -142,7 +143,8 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct boot_doc d = { .o = o, .n = argc, .path = argv };
 	struct table t = { .cells = boot_cells, .ctx = &d, .width = o->file.page.width };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	bool whole = true, one = true;
+	const char *format = cli_formats[MAX(o->format, 0)];
+	bool whole = true, one = true, text = !strcmp(format, "text");
 	int ret = 0;
 
 	if (o->text && (o->until || !*o->text || strlen(o->text) > BOOT_TEXT))
@@ -150,9 +152,9 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	for (int k = 0; k < argc && !ret; k++, whole &= one)
 		ret = boot_one(&d, k, &one, err);
 	t.n = d.rows.n;
-	if (!ret && o->format && strcmp(o->format, "text"))
-		table_doc(&t, !strcmp(o->format, "csv"), "rows", boot_head, &b);
-	for (int k = 0; k < argc && !ret && !(o->format && strcmp(o->format, "text")); k++) {
+	if (!ret && !text)
+		table_doc(&t, !strcmp(format, "csv"), "rows", boot_head, &b);
+	for (int k = 0; k < argc && !ret && text; k++) {
 		uint64_t us = d.rows.wall[k] / 1000, told = d.rows.told[k] / MAX(us, 1ull);
 
 		sbuf_addf(&b, "%s: %s, %llu.%03llu ms, of which %llu.%llu %% are known\n", argv[k],
@@ -160,7 +162,7 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			  (unsigned long long)us % 1000, (unsigned long long)told / 10,
 			  (unsigned long long)told % 10);
 	}
-	if (!ret && !(o->format && strcmp(o->format, "text")))
+	if (!ret && text)
 		table_text(&t, &b);
 	ret = ret ?: sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	for (int k = 0; k < 2; k++)

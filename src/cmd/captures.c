@@ -2,6 +2,9 @@
 /* captures.c: the captures of a session, for commands that take its directory. */
 #include "captures.h"
 #include "cmds.h"
+#include "options.h"
+#include "sink.h"
+#include "kvmft/kernel.h"
 #include "kvmft/sandbox.h"
 #include "kvmft/sides.h"
 
@@ -241,19 +244,30 @@ bool captures_tree(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode) && !is_capture(path);
 }
 
-int captures_live(struct record_config *host, const char *sel, const char *const *words, size_t n,
+int captures_live(const char *name, struct record_config *host, const struct captures_live *l,
 		  struct kvmft_err *err)
 {
+	const char *words[] = { name, "--live", "--format", l->format, "--color",
+				color_names[MAX(l->page->color, 0)],
+				l->page->wide ? "--wide" : NULL,
+				l->sel ? "--vm" : NULL, l->sel,
+				l->more[0], l->more[1], l->more[2] };
 	struct remote_words w = { 0 };
 	struct sides_config sides = { .temp = true, .reader = &w };
-	char *none = NULL;
-	int ret = 0;
+	char title[32], *none = NULL;
+	int ret;
 
-	if (sel)
-		xarray_add(&host->vms.v, &host->vms.n, &host->vms.cap, &sel, sizeof(sel));
-	for (size_t i = 0; i < n && !ret; i++)
-		if (words[i] && remote_words_add(&w, words[i]))
-			ret = err_set(err, ENOMEM, "out of memory");
+	host->clock = kclock_default();
+	host->marker = host->profile = -1;
+	host->as = RECORD_AS_HOST;
+	host->quiet = true;
+	if (l->sel)
+		xarray_add(&host->vms.v, &host->vms.n, &host->vms.cap, &l->sel, sizeof(l->sel));
+	snprintf(title, sizeof(title), "kvmft %s", name);
+	ret = remote_words_add(&w, title);
+	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
+		ret = words[i] ? remote_words_add(&w, words[i]) : 0;
+	ret = ret ? err_set(err, ENOMEM, "out of memory") : 0;
 	ret = ret ?: record_sides(&sides, host, &none, cli_note, err);
 	free(host->vms.v);
 	remote_words_free(&w);

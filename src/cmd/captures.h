@@ -29,11 +29,17 @@ int captures_below(struct operands *o, const char *path, bool sessions, struct s
 	      struct kvmft_err *err) __must_check;
 
 struct record_config;
+/* What the program that reads is told, beside its name and --live. */
+struct captures_live {
+	const char *format, *sel; /* sel: only this VM; NULL: all */
+	const struct page_opts *page;
+	const char *more[3]; /* further words; NULL: none */
+};
 /*
- * Records this host as that says, only the VM sel (NULL: all), and has the program read it by these
- * words, of which NULL ones are left out. It is gone then.
+ * Records this host, its default events, for as long as `host` says, and has command `name` of this
+ * program read that. It is gone then.
  */
-int captures_live(struct record_config *host, const char *sel, const char *const *words, size_t n,
+int captures_live(const char *name, struct record_config *host, const struct captures_live *l,
 		  struct kvmft_err *err) __must_check;
 /* For a short one of those: returns when it has ended. */
 int captures_wait(const char *path, struct kvmft_err *err) __must_check;

@@ -237,20 +237,14 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 static int clock_live(void *opts, struct kvmft_err *err)
 {
 	struct clock_opts *o = opts;
-	const char *words[] = { "kvmft clock", "clock", "--live", "--format",
-				clock_formats[MAX(o->format, 0)], "--color",
-				color_names[MAX(o->file.page_opts.color, 0)],
-				o->watch ? "--watch" : NULL,
-				o->clock >= 0 ? "--clock" : NULL,
-				o->clock >= 0 ? out_clock_names[o->clock] : NULL,
-				o->file.page_opts.wide ? "--wide" : NULL,
-				o->vm ? "--vm" : NULL, o->vm };
+	const struct captures_live l = {
+		.format = clock_formats[MAX(o->format, 0)],
+		.sel = o->vm,
+		.page = &o->file.page_opts,
+		.more = { o->watch ? "--watch" : NULL, o->clock >= 0 ? "--clock" : NULL,
+			  o->clock >= 0 ? out_clock_names[o->clock] : NULL },
+	};
 	struct record_config host = {
-		.clock = kclock_default(),
-		.marker = -1,
-		.profile = -1,
-		.as = RECORD_AS_HOST,
-		.quiet = true,
 		.duration = { !o->watch, LIVE_NS },
 		.flush = { true, FLUSH_NS },
 		.rotate = o->watch ? "8M" : NULL,
@@ -261,7 +255,7 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	if (o->khz.set || (o->watch && o->format > 1))
 		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
 						 : "option --watch writes text or JSON");
-	return captures_live(&host, o->vm, words, ARRAY_SIZE(words), err);
+	return captures_live("clock", &host, &l, err);
 }
 
 static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)

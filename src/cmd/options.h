@@ -56,7 +56,6 @@
 #define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
 #define WIDE_HELP  "on a terminal: do not cut long lines"
 
-/* struct page_opts */
 /* For the process that reads what is being recorded: see captures_live(). */
 #define LIVE_OPTION(st, m)                                                                         \
 	{ .name = "live",                                                                          \
@@ -64,6 +63,8 @@
 	  .offset = offsetof(st, m),                                                               \
 	  .help = "the capture is still being recorded",                                           \
 	  .flags = OPT_HIDDEN }
+
+/* struct page_opts */
 #define PAGE_OPTIONS(st, m)                                                            \
 	OPTION_CHOICE(0, "color", st, m.color, "WHEN", color_names, COLOR_HELP), \
 		OPTION(0, "wide", OPT_FLAG, st, m.wide, NULL, WIDE_HELP)

@@ -31,6 +31,8 @@ static const char *const report_formats[] = { "text", "json", "csv", "openmetric
 static const char *const semantics_names[] = { "exact", "perf", NULL };
 
 static const char *const by_names[] = { "reason", "stack", "rip", "process", "task", NULL };
+/* The option that asks for it, as "%s%s". */
+#define BY_TEXT(o) (o)->waits ? "waits" : "by ", (o)->waits ? "" : by_names[(o)->by]
 enum { BY_REASON, BY_STACK, BY_RIP, BY_PROCESS, BY_TASK };
 
 static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
@@ -395,7 +397,7 @@ static int by_other_options(const struct run *run)
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
 		if (other[i].set && process)
 			return err_usage(run->err, "options --%s%s and --%s exclude each other",
-					 o->waits ? "waits" : "by ", o->waits ? "" : by_names[o->by], other[i].name);
+					 BY_TEXT(o), other[i].name);
 		else if (other[i].set)
 			return err_usage(run->err,
 					 "options --by stack and --%s exclude each other: kvmft "
@@ -534,8 +536,7 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	if (r->by == BY_RIP || r->by >= BY_PROCESS || r->waits) {
 		/* It is about the host. */
 		if (r->given.n > 1)
-			return err_usage(err, "--%s%s: one host at a time", r->waits ? "waits" : "by ",
-					 r->waits ? "" : by_names[r->by]);
+			return err_usage(err, "--%s%s: one host at a time", BY_TEXT(r));
 		if (!r->input && o->argc) {
 			r->input = o->argv[0];
 			o->argv++;
@@ -580,7 +581,7 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	int ret = sink_file_open(opts, argc, err);
 
 	if (!ret && o->format == FORMAT_OPENMETRICS && (o->by > BY_REASON || o->waits))
-		return err_usage(err, "--%s has no metrics", o->waits ? "waits" : "by");
+		return err_usage(err, "--%s%s has no metrics", BY_TEXT(o));
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS || o->key == KEY_CPU)

@@ -285,6 +285,19 @@ out_has '^   1 other vCPU was out for the same page at once: to run code at 0x74
 is "$(grep -c 'same page' "$out")" 1 "... not one that missed another page, or later, or of another VM"
 run "$kvmft" blame -q --by time --vm one --vcpu 0 --format json "$tmp/host"
 is "$(jq -c '[.spikes[] | .same_page_vcpus]' "$out")" "[1,null]" "... in JSON"
+# Without that event, or where the host lost some in between, nobody is counted.
+grep -v kvm_page_fault "$tmp/faults" >"$tmp/less"
+capture host <"$tmp/less"
+run "$kvmft" blame -q --vm one --vcpu 0 "$tmp/host"
+is "$(grep -c 'same page' "$out")" 0 "not without kvm_page_fault"
+{
+	fault 1 102 1100 1300 0x7401020 0x14 | sed '3s/.*/1 gap 5/'
+	echo "1 1500 55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=0"
+	fault 0 101 2000 2900 0x7401010 0x14
+} >"$tmp/less"
+capture host <"$tmp/less"
+run "$kvmft" blame -q --vm one --vcpu 0 "$tmp/host"
+is "$(grep -c '^1\. .* stall' "$out") $(grep -c 'same page' "$out")" "1 0" "... nor after a loss, which may hide that the other one was back"
 
 # ---- switches of VMs' threads alone, as `kvmft record` has them ----
 

@@ -178,7 +178,9 @@ if command -v trace-cmd >/dev/null; then
 	out_has ' 1767225600\.000080000: ' "... and trace-cmd"
 fi
 ok "cycles have no date" "$mkcap" --clock x86-tsc --date 1767220600000000 --trace-dat "$tmp/cycles.dat" "$tmp/idle.txt"
-for f in mono cycles; do
+LC_ALL=C sed s/1767220600000000/17672206x0000000/ "$tmp/date.dat" >"$tmp/nodate.dat"
+ok "a date that is no number" test "$(cmp -l "$tmp/date.dat" "$tmp/nodate.dat" | wc -l)" = 1
+for f in mono cycles nodate; do
 	run "$kvmft" merge --clock realtime "$tmp/$f.dat"
 	status_is 4 "$f.dat: no time of day"
 	err_has 'has no readings of realtime .*trace-cmd record --date' "... what would give it"
