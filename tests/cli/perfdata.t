@@ -306,14 +306,15 @@ if ! perf record -q -e kvm:kvm_pio -o "$tmp/try" true >"$tmp/try.log" 2>&1; then
 	finish
 fi
 
-# perf_of FILE OPTION...: perf records the small VM for a moment, which is longer where the VM did not get to run. It
-# rests $pause us between two exits.
+# perf_of FILE OPTION...: perf records the small VM for one of $moments, which is longer where the VM did not get to run.
+# It rests $pause us between two exits.
 pause=300
+moments="0.6 6 30"
 perf_of()
 {
 	to=$1
 	shift
-	for moment in 0.6 6 30; do
+	for moment in $moments; do
 		first "$tinyvm" --pause $pause --ms 90000 >/dev/null 2>&1 &
 		vm=$!
 		sleep 0.1
@@ -374,6 +375,7 @@ done
 
 # Samples of all kinds fill many pieces, in which records begin and end anywhere.
 pause=0
+moments="0.2 2 20"
 perf_of "$tmp/z.data" record -q -z -m 1M -e 'kvm:*'
 ok "perf record -z: packed" sh -c "perf report --header-only -i '$tmp/z.data' 2>/dev/null | grep -q '# compressed : Zstd'"
 same_as_script "$tmp/z.data" "perf record -z"
@@ -445,6 +447,7 @@ perf_of "$tmp/dir.data" record -q --threads -e kvm:kvm_pio
 refused "$tmp/dir.data" 'perf record --threads.*record without --threads' "perf record --threads"
 perf_of "$tmp/over.data" record -q --overwrite -e kvm:kvm_pio
 refused "$tmp/over.data" 'record without' "perf record --overwrite"
+moments=0.2 # there is no exit to wait for
 perf_of "$tmp/hw.data" record -q -e cpu-clock
 refused "$tmp/hw.data" 'no tracepoints.*perf record -e' "no tracepoints"
 perf record -q -e cpu-clock -o - true >"$tmp/pipe.data" 2>"$tmp/perf.log"
