@@ -98,7 +98,7 @@ struct blame {
 	size_t sorted;
 	struct blame_part *part; /* of all of them; in the second walk */
 	struct blame_middle *middle; /* of the spikes kept so far, in order, in compact() */
-	bool by_reason; /* what an exit was for is not told */
+	bool by_reason; /* what an exit was for is not recorded */
 	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS], measured;

@@ -36,7 +36,7 @@ struct in {
 	struct stream_news *n;
 	struct kvmft_err *err;
 	uint64_t told_ns, heard_ns;
-	uint32_t subbuf, long_size; /* 0 = not told yet */
+	uint32_t subbuf, long_size; /* 0: not announced yet */
 	uint32_t segment;
 	struct u64map at; /* of a CPU in cpu[] */
 	struct in_cpu *cpu;

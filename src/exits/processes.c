@@ -41,7 +41,7 @@ struct process_vcpu {
 	uint64_t off;	 /* since when it waits for a CPU; 0: it has one */
 	uint64_t stolen; /* in this exit, and in a halt before it */
 	uint64_t waited; /* in this exit */
-	struct process_at before, now; /* now.is: AT_UNKNOWN until it is told */
+	struct process_at before, now; /* now.is: AT_UNKNOWN until that is known */
 	struct exit_why why;
 	/* of its guest's own capture */
 	bool has_task, exit_has_task;

@@ -9,7 +9,7 @@
  * Of what kind a stall for memory was, by what was seen while it lasted.
  *
  * Each kind has events that prove it. If one of them is missing, because the capture has no such
- * events or they do not agree, the kind is not told.
+ * events or they do not agree, the kind is unknown.
  */
 
 /*

@@ -201,7 +201,7 @@ struct net_side {
 		struct net_ref ref;
 		uint32_t cpu, len;
 		int32_t context;
-		bool several; /* at once: not told which one */
+		bool several; /* at once: not known which one */
 	} busy[NET_CPUS];
 	struct net_told told[NET_CPUS];
 };
@@ -282,7 +282,7 @@ void net_identified(struct lat *l, const struct net_ref *ref);
 void net_unsent(struct lat *l, const struct net_ref *ref);
 /* A packet that dev was to send was dropped. */
 void net_dropped(struct lat *l, uint32_t dev, bool out);
-/* A received one ended: what is proved may be told. */
+/* A received one ended: what is proved may be shown. */
 void net_tell(struct lat *l, struct net_queue *q);
 /* Events of a VM were lost; vm -1: of all. */
 void net_cut(struct lat *l, int64_t vm);

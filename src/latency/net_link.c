@@ -69,7 +69,7 @@ static void link_restart(struct lat *l, struct net_link *k)
 	k->compared = k->trial = 0;
 }
 
-/* Not by vCPU: which one gets a packet is not told when it is sent. */
+/* Not by vCPU: which one gets a packet is not known when it is sent. */
 static void net_count(const struct lat *l, uint64_t count[2], const struct net_queue *q, uint64_t n)
 {
 	if (lat_wanted(l, (int64_t)q->vm, l->o.vcpu))

@@ -92,7 +92,7 @@ void lat_path_new(struct lat *l)
 	const struct capture *cap = tl_source(l->t, 0)->cap;
 	struct lat_path *p;
 
-	if (!lat_decoder_has(l->dec[0], EV_SYSCALL)) /* nothing could be told */
+	if (!lat_decoder_has(l->dec[0], EV_SYSCALL)) /* nothing would be known */
 		return;
 	p = l->path = xcalloc(1, sizeof(*p));
 	p->arm64 = cap->arch && !strcmp(cap->arch, "aarch64");

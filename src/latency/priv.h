@@ -266,7 +266,7 @@ struct lat {
 	size_t nnote, note_cap;
 	struct lat_io *io;
 	struct lat_workers *workers;
-	struct lat_path *path; /* NULL: not wanted, or nothing can be told */
+	struct lat_path *path; /* NULL: not wanted, or nothing was recorded for it */
 	struct lat_hrtimers *hrtimers;
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */

@@ -80,7 +80,7 @@ static const struct ksyms *symbols(const struct blame_view *v, const struct blam
 	return s->vm < 0 || !s->has_rip ? NULL : tl_hostmap(v->t)->vm[s->vm].syms;
 }
 
-/* The length of s->of without a vCPU at its end, which is told with the name of its VM. */
+/* The length of s->of without a vCPU at its end, which is printed with the name of its VM. */
 static int without_vcpu(const struct blame_spike *s)
 {
 	size_t n = strlen(s->of);

@@ -208,7 +208,7 @@ static void xml_text(struct sbuf *b, const char *s)
 			sbuf_addc(b, *s);
 }
 
-/* What is not told is skipped. */
+/* What is not known is skipped. */
 static void junit_print(const struct diff *d, struct sbuf *b)
 {
 	static const char *const elements[] = { NULL, "failure", "skipped" };

@@ -94,7 +94,7 @@ static struct pf_irq *irq_of(struct pf *p, struct pf_irqs *q, uint64_t vector, b
 
 /*
  * One that is pending takes in others; one that was injected no more, its handler comes first.
- * Where none is told to be, one that could go in with an entry has, even if nobody saw its handler.
+ * Where none is said to be, one that could go in with an entry has, even if nobody saw its handler.
  */
 static uint64_t flow_accept(struct pf *p, struct pf_irqs *q, uint64_t vector)
 {
@@ -295,7 +295,7 @@ static void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct e
  * vCPUs of vm1	spikes		side by side where they overlap
  */
 
-#define ROWS 64u /* side by side: more than any guest has at once that are told of */
+#define ROWS 64u /* side by side: more than any guest has at once */
 
 COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 

@@ -41,7 +41,7 @@ static void reasons_json(const struct process_view *v, const struct process_row 
 	json_put_u64(j, "other_reasons", r->other_reasons);
 }
 
-/* Microseconds and three decimals where a time can be told, else cycles. */
+/* Microseconds and three decimals where times are known, else cycles. */
 static void time_cell(struct row *o, const struct process_view *v, unsigned int in,
 		      const char *name, const char *head, bool known, uint64_t cycles)
 {
