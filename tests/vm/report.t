@@ -103,8 +103,10 @@ trace-cmd report -N -t "$rig/trace.dat" 2>/dev/null |
 	sed 's/ *$//' >"$tmp/kvmft"
 is "$(wc -l <"$tmp/kvmft")" "$(wc -l <"$tmp/trace-cmd")" "as many events as trace-cmd report prints"
 ok "... more than 5000" test "$(wc -l <"$tmp/kvmft")" -gt 5000
-# libtraceevent 1.7 prints some events wrong: a restart of kvm_userspace_exit, a negative tsc_shift, a host's clock.
+# libtraceevent 1.7 prints some events wrong: a restart of kvm_userspace_exit, a negative tsc_shift, a host's clock, and
+# a timer that was early as late, for it compares without a sign.
 known='kvm_userspace_exit reason (KVM_EXIT_|restart)|kvm_pvclock_update|kvm_track_tsc|kvm_update_master_clock'
+known="$known|kvm_wait_lapic_expire .*delta -"
 grep -vE "$known" "$tmp/trace-cmd" >"$tmp/a"
 grep -vE "$known" "$tmp/kvmft" >"$tmp/b"
 ok "... one by one the same, in every field" diff "$tmp/a" "$tmp/b"
