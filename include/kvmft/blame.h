@@ -104,6 +104,7 @@ struct blame_spike {
 	uint32_t needs; /* enum evidence: events that would tell, or make it sure */
 	/* private: the part of a request in which no vCPU holds it up */
 	uint64_t away_from, away_to, away[BLAME_AWAY];
+	uint32_t served;   /* private: of a stall, a vector + 1 whose handler ran in the guest */
 	uint64_t accepted; /* private: of a timer, when the host's timer expired */
 	/* private: the second walk */
 	uint64_t since;
@@ -118,6 +119,8 @@ struct blame_spike {
 	uint64_t in_halt;    /* halted: for a lock, if it is then released */
 	uint64_t masked;     /* in the guest, which takes no interrupt: it spun if it halts then */
 	uint32_t masked_by;  /* ... the task */
+	uint32_t window;     /* it may spin so long, at first; 0: no pause loop changed that yet */
+	uint64_t fetch;	     /* its task waits for a page, of that token + 1; 0: for none */
 	uint64_t spun;	     /* in the guest since a pause loop: it spins on if that exits again */
 };
 

@@ -29,6 +29,7 @@ enum event_role {
 	EV_WFX,		/* is_wfe (it spins; 0: it waits), vcpu_pc; arm64: what such an exit is */
 	EV_INJECT,	/* vector, soft, reinjected */
 	EV_INJECT_FAULT, /* exception */
+	EV_PLE,		/* old, new; how long a vCPU may spin before it exits */
 	EV_IOCTL,	/* cmd */
 	EV_CR3,		/* cr3, cpl, rsp, code, modes; of record --guest-processes */
 	/* ... and in any thread of its VM */
@@ -42,7 +43,12 @@ enum event_role {
 	EV_ACCEPT,	 /* apicid, vec, dm */
 	EV_VGIC,	 /* vcpu_id, irq, level; arm64: the vCPU is right for its own irqs */
 	EV_APICV_ACCEPT, /* apicid, vec */
-	EV_APICV_INHIBIT, /* inhibits; bits, see event_apicv_inhibit() */
+	EV_APICV_INHIBIT, /* inhibits (bits), reason (a bit's number): event_apicv_inhibit() */
+	EV_DOORBELL,	 /* vcpuid; AVIC: a vCPU that runs is told of what was just posted */
+	EV_GA_LOG,	 /* vmid (AVIC's own), vcpuid; the IOMMU posted to one that does not run */
+	EV_AVIC_IPI,	 /* icrl, id; the CPU could not deliver it by itself */
+	EV_AVIC_SLOW,	 /* icrl; its targets are looked for one by one */
+	EV_AVIC_ACCESS,	 /* offset, rw; to the APIC, which exits */
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */
 	EV_IRQ_LINE,	 /* irq_num, level; a line of a GIC, by an ioctl */
@@ -99,6 +105,8 @@ enum event_role {
 	EV_FILE_DIRTY, /* ino; a page of a file, that was clean */
 	EV_ASYNC,      /* gva, gfn; another thread is to fetch the page */
 	EV_FETCHED,    /* address, gva; ... and has it */
+	EV_ASYNC_TOLD, /* token; the guest is told that a page is not there, and may go on */
+	EV_ASYNC_READY, /* token; ... that it is */
 	EV_HUGETLB,    /* none; a kprobe of that name, see kvmft-latency(1) */
 	EV_USERFAULT,  /* likewise */
 	/* what any thread of a host does */
@@ -173,9 +181,11 @@ int event_arch_check(const struct capture *cap, const struct fmt *fmt,
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);
 /*
  * What inhibits APICv or AVIC by that bit of `inhibits` (arch/x86/include/asm/kvm_host.h: enum
- * kvm_apicv_inhibit); NULL: not known, as before Linux 6.10, where they had other bits.
+ * kvm_apicv_inhibit); NULL: not known, as most before Linux 6.10, where they had other bits.
  */
 const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit);
+/* "PIT_REINJ, bit 14": all of them. */
+void event_apicv_inhibits(const struct capture *cap, uint64_t bits, struct sbuf *b);
 /*
  * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,
  * so that they look like the guest's time; false also where the kernel is not known.

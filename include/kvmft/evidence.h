@@ -46,7 +46,8 @@ enum evidence {
 	EVID_TAKES = 1 << 29,	/* that a guest takes interrupts, however it gets them */
 	EVID_SCHED = 1 << 30,	/* a guest's constants of it, record and readings */
 };
-#define EVIDENCE_BITS 31
+#define EVID_ASYNC (1u << 31) /* when a guest was told of pages that are fetched */
+#define EVIDENCE_BITS 32
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

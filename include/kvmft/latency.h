@@ -55,7 +55,7 @@ extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 
 #define LAT_STAGES 16 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
-#define LAT_COUNTS 15
+#define LAT_COUNTS 23
 #define LAT_NAME   64
 #define LAT_WHAT   192 /* two addresses of IPv6 are long */
 
@@ -219,6 +219,14 @@ uint32_t lat_needs(const struct lat *l);
 size_t lat_vcpus(const struct lat *l);
 /* The time of states that cannot be told is in VS_UNKNOWN. False: the options ask for others. */
 bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
+/* What inhibited APICv or AVIC of a VM, as bits; false: nothing, or not recorded. */
+struct lat_apicv {
+	uint64_t now, ever; /* now: 0, it is in use again */
+	uint64_t since;	    /* host TSC of the last time that it began; before: or earlier */
+	bool before, known; /* known: no event was lost since */
+	uint64_t cycles, times;
+};
+bool lat_apicv(const struct lat *l, size_t vm, struct lat_apicv *a);
 /* The i-th remark on what is missing for complete answers (a line of text); NULL past the last. */
 const char *lat_note(const struct lat *l, size_t i);
 /* Names of lat_kind as the command takes them, NULL-terminated. */

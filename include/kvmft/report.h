@@ -330,6 +330,7 @@ struct process_row {
 	uint64_t judged, agree;
 	uint64_t cpu, least, most; /* most: without what processes_unknown() says */
 	uint64_t exits, faults;	   /* faults: of memory that the host had not mapped */
+	uint64_t async;		   /* ... that it was told of, while others fetched the page */
 	uint64_t spent;		   /* in exits that do not halt, without: */
 	uint64_t stolen;	   /* its vCPU had no CPU although it wanted one */
 	size_t nreasons;
@@ -359,7 +360,7 @@ struct processes {
 	size_t n, cap;
 	struct process_vm *vm; /* by index into the host map */
 	size_t nvm;
-	bool has_cr3, has_switch; /* what the host's capture has */
+	bool has_cr3, has_switch, has_async; /* what the host's capture has */
 	/* May be set: who had run at an exit; NULL: nobody, it halts. */
 	void (*ran)(void *ctx, size_t vm, uint32_t vcpu, const struct process_row *r);
 	void *ctx;

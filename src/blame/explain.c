@@ -363,6 +363,23 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		v->page = blame_field(d, r, 0, i) & ~0xfffull;
 		v->fetched = blame_field(d, r, 1, i) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
 		break;
+	case EV_PLE:
+		v->window = (uint32_t)blame_field(d, r, 0, i);
+		v->wider = (uint32_t)blame_field(d, r, 1, i);
+		break;
+	case EV_ASYNC_TOLD:
+	case EV_ASYNC_READY:
+		for (size_t k = 0; k < b->nactive; k++) {
+			struct blame_spike *s = &b->v[b->active[k]];
+			uint64_t token = (uint32_t)blame_field(d, r, 0, i) + 1ull;
+
+			if (s->vm == i->vm && r == EV_ASYNC_READY && s->fetch == token)
+				s->fetch = 0;
+			else if (s->vm == i->vm && r == EV_ASYNC_TOLD && s->on == i->vcpu &&
+				 s->running)
+				s->fetch = token;
+		}
+		break;
 	case EV_PIO:
 		v->what = b->by_reason ? NULL : "port";
 		v->address = blame_field(d, r, 1, i);

@@ -13,6 +13,7 @@ static const enum event_role host_roles[] = {
 	EV_ENTRY, EV_EXIT, EV_USER_EXIT, EV_VCPU_WAKEUP, EV_PIO, EV_MMIO, EV_FAST_MMIO, EV_SWITCH,
 	EV_ACCEPT, EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT, EV_CPU_IDLE,
 	EV_WAKEUP, EV_INJECT, EV_INJECT_FAULT, EV_RQ_ISSUE, EV_RQ_COMPLETE, EV_VGIC, EV_PAGE_FAULT,
+	EV_PLE, EV_ASYNC_TOLD, EV_ASYNC_READY, EV_EOI, EV_PV_EOI,
 };
 static const enum event_role guest_roles[] = {
 	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY,
@@ -375,6 +376,7 @@ void blame_found(struct blame *b)
 	b->io = evidence_rule("blame", "io");
 	b->io_wake = evidence_rule("blame", "halt-wake of io");
 	b->asleep = evidence_rule("blame", "asleep");
+	b->fetch = evidence_rule("blame", "page fetched");
 	b->halt = evidence_rule("blame", "halt");
 	b->awake = evidence_rule("blame", "awake");
 	b->late_exit = evidence_rule("blame", "late exit");
@@ -402,7 +404,9 @@ void blame_found(struct blame *b)
 		v[i] = *b->ranked[i];
 		v[i].holes = holes || (v[i].what == BLAME_IO && v[i].away_to == v[i].away_from);
 		if (v[i].what == BLAME_STALL)
-			snprintf(v[i].of, sizeof(v[i].of), "vCPU %u", (unsigned int)v[i].vcpu);
+			snprintf(v[i].of, sizeof(v[i].of),
+				 v[i].served ? "vCPU %u, in the handler of vector %u" : "vCPU %u",
+				 (unsigned int)v[i].vcpu, v[i].served - 1);
 	}
 	free(b->v);
 	b->v = v;

@@ -57,6 +57,8 @@ struct blame_left {
 	uint64_t woken;	    /* its thread was woken since the exit */
 	uint32_t cpu;	    /* of the exit, or entry */
 	uint32_t injected;  /* a vector + 1, since the exit */
+	uint32_t vector;    /* ... of an interrupt */
+	uint32_t serves;    /* ... whose handler runs: injected before, no EOI yet */
 	bool halted, kicked;
 	uint32_t gen;
 };
@@ -84,7 +86,7 @@ struct blame {
 	bool (*seen)[EV_ROLES]; /* by source */
 	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */
 	const struct evidence_rule *rule[BLAME_CAUSES], *request, *io_wake, *asleep, *awake, *halt;
-	const struct evidence_rule *late_exit, *long_exit, *io;
+	const struct evidence_rule *late_exit, *long_exit, *io, *fetch;
 	struct sbuf remedy; /* how to record what the spikes' causes lack */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */
@@ -213,6 +215,7 @@ struct blame_vcpu {
 	int64_t vm;
 	uint64_t over; /* when that exit ended; 0: not yet */
 	bool faulted, fetched;
+	uint32_t window, wider; /* how long it may spin, before this exit and from now on */
 	uint64_t page; /* of kvm_page_fault */
 	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
 	bool kicked;  /* by vCPU kicker */

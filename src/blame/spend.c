@@ -325,6 +325,13 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		snprintf(p->name, sizeof(p->name), "awake, on its way into the guest");
 	else if (v)
 		name_exit(b, v, p, asleep ? ", asleep" : "");
+	if (p->cause != CAUSE_LOCK_HOLDER || !v || v->wider == v->window)
+		return;
+	/* It spins on and on: the window that KVM lets it spin changes with each of these exits. */
+	s->window = s->window ?: v->window;
+	p->name[strcspn(p->name, ",")] = '\0';
+	snprintf(p->name + strlen(p->name), sizeof(p->name) - strlen(p->name),
+		 ", its window from %u to %u", s->window, v->wider);
 }
 
 /* The one that releases a lock had it until then. */
@@ -656,6 +663,13 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the flight recorder had overwritten it");
+		return;
+	}
+	if (s->asleep && s->fetch) {
+		struct blame_part *p = part_by(b, s, b->fetch, NULL, CAUSE_PAGE_FAULT, 1, time);
+
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "its page is fetched meanwhile");
 		return;
 	}
 	if (s->asleep) {

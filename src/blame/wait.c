@@ -265,6 +265,7 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
 	struct blame_left *l, left;
+	struct blame_spike *s;
 	struct exit_why why;
 
 	switch (r) {
@@ -274,15 +275,23 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 	case EV_ENTRY:
 	case EV_EXIT:
 	case EV_INJECT:
-	case EV_INJECT_FAULT: break;
+	case EV_INJECT_FAULT:
+	case EV_EOI:
+	case EV_PV_EOI: break;
 	default: return;
 	}
 	if (i->vm < 0 || i->vcpu < 0)
 		return;
 	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
 		       &b->left, &b->left_cap, sizeof(*l));
+	if (r == EV_EOI || r == EV_PV_EOI) {
+		if (blame_field(d, r, 0, i) == (uint64_t)i->vcpu)
+			l->serves = 0;
+		return;
+	}
 	if (r == EV_INJECT || r == EV_INJECT_FAULT) {
 		l->injected = (uint32_t)blame_field(d, r, 0, i) + 1;
+		l->vector = r == EV_INJECT ? l->injected : l->vector;
 		return;
 	}
 	if (r == EV_EXIT) {
@@ -290,13 +299,14 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i));
 		*l = (struct blame_left){
 			.exit = i->host, .rip = blame_field(d, r, 2, i), .cpu = i->cpu,
-			.halted = exit_is_halt(why), .gen = b->gen,
+			.halted = exit_is_halt(why), .gen = b->gen, .serves = l->serves,
 		};
 		return;
 	}
 	left = *l;
 	*l = (struct blame_left){
 		.entry = i->host, .cpu = i->cpu, .injected = left.injected, .gen = b->gen,
+		.serves = left.gen == b->gen ? left.vector ?: left.serves : 0,
 	};
 	if (!left.exit || left.gen != b->gen)
 		return;
@@ -317,7 +327,9 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		return;
 	f.begin = left.halted && !left.kicked ? left.woken : left.exit;
 	f.end = i->host;
-	(void)blame_add(b, &f); /* its name is left to blame_found() */
+	s = blame_add(b, &f); /* its name is left to blame_found() */
+	if (s)
+		s->served = left.serves;
 }
 
 /* Events were lost: waits may have ended in between. */

@@ -65,7 +65,24 @@ const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit)
 
 	if (bit >= ARRAY_SIZE(names) || !event_kernel(cap, &major, &minor))
 		return NULL;
-	return major > 6 || (major == 6 && minor >= 10) ? names[bit] : NULL;
+	/* The first four are the same in all that have the event. */
+	return bit < 4 || major > 6 || (major == 6 && minor >= 10) ? names[bit] : NULL;
+}
+
+void event_apicv_inhibits(const struct capture *cap, uint64_t bits, struct sbuf *b)
+{
+	for (unsigned int bit = 0; bit < 64; bit++) {
+		const char *name = event_apicv_inhibit(cap, bit);
+
+		if (!(bits >> bit & 1))
+			continue;
+		if (name)
+			sbuf_add(b, name);
+		else
+			sbuf_addf(b, "bit %u", bit);
+		if (bits >> bit >> 1)
+			sbuf_add(b, ", ");
+	}
 }
 
 /* In the exit handler: of VMX from Linux 4 to 5.9, of SVM to 6.11. */

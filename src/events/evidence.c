@@ -57,6 +57,8 @@ static const struct {
 	{ false, TOGETHER, { EV_INJECT, EV_APICV_ACCEPT }, "kvm:kvm_inj_virq, kvm_apicv_accept_irq",
 	  "a guest that works", NULL },
 	{ true, ALL, { EV_NONE }, "sched_clock", "its clocks", NULL },
+	{ false, ALL, { EV_ASYNC_TOLD, EV_ASYNC_READY },
+	  "kvm:kvm_async_pf_not_present, kvm_async_pf_ready", "a sleep", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
@@ -83,6 +85,7 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "disk", "the host's disk", EVID_BLOCK | EVID_ACCEPT, 0, NULL },
 	{ "blame", "page-fault", "memory", EVID_SWITCH | EVID_USER | EVID_MMIO, 0,
 	  "kvm_mmio: it is a device's" },
+	{ "blame", "page fetched", "memory", EVID_ASYNC | EVID_GUEST_SWITCH, 0, NULL },
 	{ "blame", "halt-wake", "its wake-up", SCHED, 0, NULL },
 	/* of a request: when the host had it; of io and hrtimer: when the host was done */
 	{ "blame", "io", "the VMM, the host's disk", EVID_MMIO | EVID_ACCEPT | EVID_GUEST_IRQ, 0,
@@ -172,6 +175,7 @@ static const struct evidence_rule rules[] = {
 	{ "mem", "asleep", "a sleep", SCHED, 0, NULL },
 	{ "mem", "off-cpu", "the scheduler", SCHED, 0, NULL },
 	{ "mem", "vmm", "the VMM", TELLS, 0, NULL },
+	{ "mem", "told", "the host", EVID_ASYNC, 0, NULL },
 	{ "net-rx", "wake", "the scheduler", SCHED, 0, NULL },
 	{ "net-rx", "notify", "the host", EVID_ACCEPT | EVID_RAISE, 0, NULL },
 	{ "net-rx", "deliver", "KVM", TAKEN | EVID_RAISE, 0, NULL },
@@ -361,7 +365,7 @@ bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)
 {
 	size_t i;
 
-	for (*bit = *bit ? *bit << 1 : 1; *bit < 1u << EVIDENCE_BITS; *bit <<= 1) {
+	for (*bit = *bit ? *bit << 1 : 1; *bit; *bit <<= 1) {
 		if (!(lacks & *bit))
 			continue;
 		i = (size_t)__builtin_ctz(*bit);

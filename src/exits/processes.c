@@ -36,7 +36,7 @@ struct process_vcpu {
 	uint64_t entry, end; /* of the guest's last turn; 0: not known */
 	uint64_t last;	     /* event of it; */
 	bool blind;	     /* ... since then events are missing */
-	bool out, told, nested, fault, asleep;
+	bool out, told, nested, fault, async, asleep;
 	bool injected, in_turn; /* an interrupt, in this exit; ... and so in the guest's turn */
 	uint64_t off;	 /* since when it waits for a CPU; 0: it has one */
 	uint64_t stolen; /* in this exit, and in a halt before it */
@@ -78,7 +78,7 @@ struct process_walk {
 	const struct hostmap *m;
 	const struct fmt *fmt;
 	int64_t only;
-	struct event_type cr3, exit, entry, mmio, fast_mmio, nested, inject, switches, wakeup;
+	struct event_type cr3, exit, entry, mmio, fast_mmio, nested, inject, switches, wakeup, told;
 	struct event_type task_switch;
 	const struct fmt *task_fmt; /* what task_switch is of */
 	struct turn_events turns;
@@ -211,6 +211,7 @@ void processes_new(struct timeline *t, int64_t only, struct processes **out)
 	event_find(w->fmt, EV_ENTRY, 0, &w->entry);
 	event_find(w->fmt, EV_MMIO, 0, &w->mmio);
 	event_find(w->fmt, EV_FAST_MMIO, 0, &w->fast_mmio);
+	w->p.has_async = event_find(w->fmt, EV_ASYNC_TOLD, 0, &w->told);
 	event_find(w->fmt, EV_NESTED_EXIT, 0, &w->nested);
 	event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
 	event_find(w->fmt, EV_INJECT, 0, &w->inject);
@@ -256,6 +257,7 @@ static void count_exit(struct process_row *r, const struct process_vcpu *v, uint
 
 	r->exits++;
 	r->faults += v->fault;
+	r->async += v->async;
 	r->spent += exit_is_halt(v->why) ? 0 : spent - MIN(spent, v->waited);
 	r->stolen += v->stolen;
 	while (i < r->nreasons &&
@@ -388,7 +390,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	/* With a guest's capture only while that goes on: before and after, CR3s are of others. */
 	if (w->modes[v->vm].told_until &&
 	    (!w->modes[v->vm].told || v->end > w->modes[v->vm].told_until)) {
-		v->out = v->told = v->nested = v->fault = false;
+		v->out = v->told = v->nested = v->fault = v->async = false;
 		v->before.is = v->now.is = AT_UNKNOWN;
 		v->waited = v->stolen = 0;
 		return;
@@ -418,7 +420,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	}
 	v->before = at;
 	v->now.is = AT_UNKNOWN;
-	v->out = v->told = v->nested = v->fault = false;
+	v->out = v->told = v->nested = v->fault = v->async = false;
 	v->waited = 0;
 }
 
@@ -594,6 +596,7 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 	}
 	v->injected |= w->inject.ev && i->ev == w->inject.ev;
 	v->nested |= w->nested.ev && i->ev == w->nested.ev;
+	v->async |= w->told.ev && i->ev == w->told.ev;
 	if ((w->mmio.ev && i->ev == w->mmio.ev) || (w->fast_mmio.ev && i->ev == w->fast_mmio.ev))
 		v->fault = false;
 	v->last = i->host;

@@ -2,6 +2,7 @@
 /* feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends. */
 #include "path.h"
 #include "kvmft/events.h"
+#include "kvmft/exit_names.h"
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", "event",
 				       "wait", NULL };
@@ -252,7 +253,10 @@ uint32_t lat_lacks(const struct lat *l, const char *of, const char *what)
 	const struct evidence_rule *r = evidence_rule(of, what);
 
 	/* What the VMM's threads waited for is only asked of recordings made for that. */
-	return r && (l->path || !(r->needs & EVID_WAKING)) ? r->needs & ~l->recorded : 0;
+	/* Nor are others asked when a guest was told of pages. */
+	return r && (l->path || !(r->needs & EVID_WAKING)) &&
+			       (l->seen[0][EV_ASYNC] || !(r->needs & EVID_ASYNC)) ?
+		       r->needs & ~l->recorded : 0;
 }
 
 uint32_t lat_needs(const struct lat *l)
@@ -465,7 +469,8 @@ static void feed_state(struct lat *l, const struct lat_in *in)
 /* sched and block events are made by the thread, but are not about it. */
 static bool is_of_thread(enum event_role kind)
 {
-	return kind < EV_SWITCH && kind != EV_ACCEPT && kind != EV_APICV_ACCEPT && kind != EV_VGIC;
+	return kind < EV_SWITCH && kind != EV_ACCEPT && kind != EV_APICV_ACCEPT &&
+	       kind != EV_VGIC && kind != EV_DOORBELL && kind != EV_GA_LOG;
 }
 
 static void feed_host(struct lat *l, const struct lat_in *in)
@@ -520,6 +525,16 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 	case EV_ACCEPT:
 	case EV_APICV_ACCEPT: lat_irq_accept(l, in); return;
 	case EV_VGIC: lat_irq_line(l, in); return;
+	case EV_APICV_INHIBIT: lat_irq_inhibit(l, in); return;
+	case EV_DOORBELL:
+	case EV_GA_LOG: lat_irq_avic(l, in); return;
+	case EV_AVIC_IPI:
+	case EV_AVIC_ACCESS:
+		if (v)
+			lat_count(l, v, LAT_T_IRQ,
+				  in->kind == EV_AVIC_IPI ? IRQ_AVIC_IPIS : IRQ_AVIC_ACCESSES);
+		return;
+	case EV_EXIT: l->svm = in->f[1] == EXIT_ISA_SVM; return;
 	case EV_INJECT:
 		if (v)
 			lat_irq_inject(l, v, in);
@@ -543,6 +558,8 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 		lat_vcpu_switch(l, in);
 		return;
 	case EV_WAKEUP:
+		if (l->ga_tid)
+			lat_irq_avic(l, in);
 		lat_worker_wake(l, in);
 		lat_vcpu_wake(l, in);
 		return;
@@ -619,6 +636,14 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	}
 	lat_hrtimers_forget(l, vm_or_all);
 	lat_tasks_over(l, true);
+	l->ga_tid = 0;
+	for (size_t vm = 0; vm < l->map->nvm && !i->src->guest; vm++) {
+		struct lat_apicv *a = &l->guest[vm].apicv;
+
+		a->cycles += a->now ? l->now - a->since : 0;
+		a->now = 0;
+		a->known = false;
+	}
 	if (!i->src->guest) {
 		lat_workers_forget(l);
 		lat_path_forget(l);
@@ -770,6 +795,13 @@ bool lat_has_table(const struct lat *l, enum lat_table_id id)
 	       (id < LAT_T_MEM_VCPU || l->o.mem_by >> (id - LAT_T_MEM_VCPU) & 1);
 }
 
+bool lat_apicv(const struct lat *l, size_t vm, struct lat_apicv *a)
+{
+	*a = l->guest[vm].apicv;
+	a->cycles += a->now ? l->end - a->since : 0;
+	return a->ever;
+}
+
 bool lat_in_cycles(const struct lat *l)
 {
 	return !l->khz;
@@ -848,6 +880,7 @@ void lat_free(struct lat *l)
 	u64map_free(&l->did);
 	u64map_free(&l->irq_vector);
 	u64map_free(&l->irq_vcpu);
+	u64map_free(&l->ga_vm);
 	lat_io_free(l);
 	lat_workers_free(l);
 	lat_path_free(l);

@@ -15,6 +15,10 @@
  *   injected    by kvm_entry, into a list register
  *   handled     irq_handler_entry in the guest
  *
+ * Of AVIC: kvm_avic_incomplete_ipi, the CPU has set an IPI pending but its target does not run;
+ * kvm_avic_ga_log, so has the IOMMU, and the vector is not told; kvm_avic_doorbell, the vCPU runs
+ * and is told. What comes from CPU or IOMMU to one that runs makes no event of the host at all.
+ *
  * Before Linux 5.17 nothing shows that an interrupt is posted: there it is one where KVM was never
  * seen to inject any.
  *
@@ -78,9 +82,12 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_MSI:
 	case EV_SET_IRQ:
 	case EV_IPI:
+	case EV_AVIC_IPI:
 	case EV_HV_IPI: break;
+	case EV_AVIC_SLOW: r->slow = true; return;
 	case EV_ACCEPT: /* one message may go to several vCPUs */
 	case EV_APICV_ACCEPT:
+	case EV_DOORBELL:
 	case EV_VGIC:
 	/* Before its accept, the kick of a vCPU wakes its thread, and others take the CPU. */
 	case EV_WAKING:
@@ -103,11 +110,12 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 		.tid = in->i->tid,
 		.cpu = in->i->cpu,
 		.gen = l->cpu_gen,
-		.source = in->kind == EV_IPI || in->kind == EV_HV_IPI ? SRC_IPI
-			  : by_irqfd(in)			      ? SRC_IRQFD
-			  : in->kind == EV_MSI			      ? SRC_MSI
-								      : SRC_LINE,
-		.vector = -1,
+		.source = in->kind == EV_MSI	   ? (by_irqfd(in) ? SRC_IRQFD : SRC_MSI)
+			  : in->kind != EV_SET_IRQ ? SRC_IPI
+			  : by_irqfd(in)	   ? SRC_IRQFD
+						   : SRC_LINE,
+		.avic = in->kind == EV_AVIC_IPI,
+		.vector = in->kind == EV_AVIC_IPI ? (int)(in->f[0] & 0xff) : -1,
 		.did = lat_wait_did(l, in),
 		.t = in->t,
 	};
@@ -149,6 +157,7 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	c->did = r ? r->did : 0;
 	c->has_wake = r && r->has_wake;
 	c->wake = r ? r->wake : 0;
+	c->slow = r && r->slow;
 	c->t_accept = in->t;
 	c->at_accept = v->state;
 	c->entries = v->entries;
@@ -185,6 +194,16 @@ static bool posts_untold(const struct lat *l)
 	       lat_decoder_has(l->dec[0], EV_INJECT);
 }
 
+/* Intel's notification was sent before this; AMD's doorbell follows, if any. */
+static void chain_posted(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
+			 const struct lat_in *in)
+{
+	c->posted = true;
+	c->t_notify = l->svm ? 0 : in->t;
+	lat_irq_due(v, c);
+	lat_count(l, v, LAT_T_IRQ, IRQ_POSTED);
+}
+
 void lat_irq_accept(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
@@ -203,12 +222,19 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 		return;
 	c = chain_at(v, vector);
 	if (in->kind == EV_APICV_ACCEPT) {
-		if (c->open && !c->posted) {
-			c->posted = true;
-			lat_irq_due(v, c);
-			lat_count(l, v, LAT_T_IRQ, IRQ_POSTED);
+		const struct lat_raised *r = raised_at(l, in);
+
+		v->rings = true;
+		v->posted_by = in->i->tid;
+		v->posted = vector;
+		/* By AVIC it is pending without having been accepted. */
+		if (!raised_here(l, r, in) || !r->avic || r->vector != vector) {
+			if (!c->open)
+				lat_count(l, v, LAT_T_IRQ, IRQ_POSTED_ALONE);
+			else if (!c->posted)
+				chain_posted(l, v, c, in);
+			return;
 		}
-		return;
 	}
 	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
@@ -219,6 +245,10 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
 	c->posted = posts_untold(l) && !l->guest[v->vm].injects;
+	if (in->kind == EV_APICV_ACCEPT)
+		chain_posted(l, v, c, in);
+	if (l->guest[v->vm].apicv.now)
+		lat_count(l, v, LAT_T_IRQ, IRQ_INHIBITED);
 	v->met[vector / 64] |= 1ull << vector % 64;
 }
 
@@ -412,6 +442,106 @@ void lat_irq_eoi(struct lat *l, const struct lat_in *in)
 		lat_chain_end(l, v, c);
 }
 
+/* ---- AVIC ---- */
+
+/* The IOMMU posted an interrupt to v, whose thread is woken for it. */
+static void ga_log(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct irq_chain *c = chain_at(v, 0);
+
+	lat_count(l, v, LAT_T_IRQ, IRQ_GA_LOGS);
+	if (c->open && !c->entered) {
+		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
+		return;
+	}
+	if (c->open)
+		lat_chain_end(l, v, c);
+	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
+	raised_at(l, in)->valid = false;
+	chain_open(l, v, c, 0, in);
+	c->source = SRC_GA_LOG;
+	chain_posted(l, v, c, in);
+}
+
+void lat_irq_avic(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *to = NULL;
+	struct irq_chain *c;
+	uint64_t known;
+	int64_t vm;
+
+	if (in->kind == EV_WAKEUP) { /* of whom it was for: which VM that number is */
+		to = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
+		if (to && l->ga_tid == in->i->tid && to->id == l->ga_vcpu && !lat_in_interrupt(in))
+			xu64map_put(&l->ga_vm, l->ga_vmid, to->vm);
+		l->ga_tid = 0;
+		return;
+	}
+	if (in->kind == EV_GA_LOG) {
+		l->ga_tid = in->i->tid;
+		l->ga_vmid = in->f[0];
+		l->ga_vcpu = (uint32_t)in->f[1];
+		vm = u64map_get(&l->ga_vm, in->f[0], &known) ? (int64_t)known : lat_vm_of(l, in);
+		to = vm >= 0 ? apic_vcpu(l, (size_t)vm, l->ga_vcpu) : NULL;
+		if (to)
+			ga_log(l, to, in);
+		else
+			l->table[LAT_T_IRQ].count[IRQ_GA_ALONE]++;
+		return;
+	}
+	/* The doorbell, of what its thread posted before. */
+	vm = lat_vm_of(l, in);
+	to = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
+	if (!to || !to->rings || to->posted_by != in->i->tid) {
+		l->table[LAT_T_IRQ].count[IRQ_BELL_ALONE]++;
+		return;
+	}
+	to->rings = false;
+	lat_count(l, to, LAT_T_IRQ, IRQ_DOORBELLS);
+	c = &to->chain[to->posted];
+	if (!c->open || c->entered || c->rung) /* it is in its handler, or was posted before */
+		return;
+	c->rung = true;
+	c->t_notify = in->t;
+	if (l->guest[vm].src || c->at_accept != VS_GUEST)
+		return;
+	/* Without a guest nothing more will show of it. */
+	lat_chain_taken(c);
+	lat_timer_fired(l, to, c);
+	lat_chain_end(l, to, c);
+}
+
+void lat_irq_inhibit(struct lat *l, const struct lat_in *in)
+{
+	int64_t vm = lat_vm_of(l, in);
+	struct lat_apicv *a = vm >= 0 ? &l->guest[vm].apicv : NULL;
+	/* What else is in force now was so before. */
+	bool before = a && !a->known && in->has & 2 && in->f[0] & ~(1ull << (in->f[1] & 63));
+
+	if (!a)
+		return;
+	if (before || (!a->now && in->f[0])) {
+		a->since = before ? MAX(l->begin, l->blind_until) : in->t;
+		a->before = before;
+		a->times++;
+	} else if (a->now && !in->f[0]) {
+		a->cycles += in->t - a->since;
+	}
+	/* From now on the CPU delivers what is pending. */
+	for (size_t k = 0; k < l->nvcpu && a->now && !in->f[0]; k++) {
+		struct lat_vcpu *v = l->vcpu[k];
+
+		for (int vec = -1; v->vm == (size_t)vm && (vec = lat_chain_next(v, vec)) >= 0;)
+			if (!v->chain[vec].injected && !v->chain[vec].posted) {
+				chain_posted(l, v, &v->chain[vec], in);
+				v->chain[vec].t_notify = 0;
+			}
+	}
+	a->known = true;
+	a->now = in->f[0];
+	a->ever |= in->f[0];
+}
+
 /* ---- the guest ---- */
 
 /* name: of the handler. */
@@ -420,8 +550,9 @@ static bool awaits_handler(const struct lat *l, const struct lat_vcpu *v, unsign
 {
 	const struct irq_chain *c = &v->chain[vec];
 
-	return lat_is_device(l, vec) && c->open && (c->entered || c->posted) && !c->handled &&
-	       !c->homeless && (!l->irqs->handles || l->irqs->handles(vec, name));
+	return (lat_is_device(l, vec) || c->source == SRC_GA_LOG) && c->open &&
+	       (c->entered || c->posted) && !c->handled && !c->homeless &&
+	       (!l->irqs->handles || l->irqs->handles(vec, name));
 }
 
 /* Of APICs, which have vectors of their own, the guest's number means another one on each vCPU. */
@@ -452,7 +583,7 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 		found = lat_chain_in(&v->chain[vec]) == last ? -1 : vec;
 		last = lat_chain_in(&v->chain[vec]);
 	}
-	if (found >= 0)
+	if (found > 0)
 		xu64map_put(&l->irq_vector, key, (uint64_t)found);
 	return found;
 }

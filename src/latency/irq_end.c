@@ -6,6 +6,7 @@ enum {
 	ST_TOTAL,
 	ST_WAKE,
 	ST_RAISE,
+	ST_NOTIFY,
 	ST_DELIVER,
 	ST_MASKED,
 	ST_OFFCPU,
@@ -14,18 +15,21 @@ enum {
 	ST_HANDLER,
 	ST_EOI
 };
-enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
+enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE,
+       BY_SLOW, BY_NOTIFY };
 
 const struct lat_desc lat_desc_irq = {
 	.name = "irq",
 	.kind = LAT_IRQ,
 	.title = "interrupts, from the source on the host to the guest's handler",
 	.key = "Interrupt",
-	.stage = { "total", "wake", "raise", "deliver", "masked", "off-cpu", "enter", "guest", "handler", "eoi" },
+	.stage = { "total", "wake", "raise", "notify", "deliver", "masked", "off-cpu", "enter",
+		   "guest", "handler", "eoi" },
 	.stage_help = {
 		"from the source to the first event of the handler (without a guest: to the entry)",
 		"before it: the VMM's thread that raised it had waited for a CPU; no part of the total",
 		"from the source to the APIC of the vCPU, or the GIC",
+		"of one that is posted: from there until the vCPU was told, by a doorbell of AVIC",
 		"from there to the injection, but for the two parts that follow",
 		"... the guest ran with interrupts off",
 		"the vCPU's thread wanted a CPU and had none: before the injection, or after the entry",
@@ -35,12 +39,14 @@ const struct lat_desc lat_desc_irq = {
 		"from the handler's start to the end of interrupt (EOI)",
 	},
 	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
-	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU |
-		 1u << ST_ENTER | 1u << ST_GUEST,
+	.parts = 1u << ST_RAISE | 1u << ST_NOTIFY | 1u << ST_DELIVER | 1u << ST_MASKED |
+		 1u << ST_OFFCPU | 1u << ST_ENTER | 1u << ST_GUEST,
 	.cause = (const char *const[LAT_CAUSES]){ "", "kick: kick out of the guest", "wakeup: wake-up of a halted vCPU",
 		   "kvm: vCPU busy in KVM", "vmm: vCPU busy in the VMM",
 		   "off_cpu: vCPU off its CPU", "irqs_off: interrupts off in the guest",
-		   "guest: late in the guest", "source: late at the source" },
+		   "guest: late in the guest", "source: late at the source",
+		   "slow_path: its targets looked for one by one (AVIC)",
+		   "notification: late notification of the vCPU" },
 	/* The first is the sum of those up to "open at the end". */
 	.count = { "accepted", "measured", "never_injected: never injected",
 		   "no_handler: injected, handler not seen",
@@ -50,7 +56,15 @@ const struct lat_desc lat_desc_irq = {
 		   "vcpu_unknown: for an unknown vCPU",
 		   "begun_before: begun before the host's capture", "cut: cut by lost events",
 		   "open: open at the end", "coalesced", "injected_again: injected again",
-		   "posted", "handler_alone: handlers without an interrupt of the host" },
+		   "posted", "handler_alone: handlers without an interrupt of the host",
+		   "doorbells: doorbells of AVIC",
+		   "doorbell_alone: doorbells without their interrupt",
+		   "ga_logs: from the IOMMU's log",
+		   "ga_log_alone: entries of the IOMMU's log for an unknown vCPU",
+		   "incomplete_ipis: IPIs that AVIC left to KVM",
+		   "unaccelerated: accesses to the APIC that AVIC left to KVM",
+		   "posted_alone: posted without having been accepted",
+		   "inhibited: accepted while APICv was inhibited" },
 };
 
 int lat_chain_next(const struct lat_vcpu *v, int vector)
@@ -85,7 +99,9 @@ static uint32_t cause_of(const struct irq_chain *c, const uint64_t *stage, uint6
 	if (stage[ST_GUEST] > total / 2)
 		return BY_GUEST;
 	if (stage[ST_RAISE] > total / 2)
-		return BY_RAISE;
+		return c->slow ? BY_SLOW : BY_RAISE;
+	if (stage[ST_NOTIFY] > total / 2)
+		return BY_NOTIFY;
 	if (host <= total / 2)
 		return BY_NOTHING;
 	if (c->spent[VS_USER] > c->spent[VS_KERNEL] && c->spent[VS_USER] > c->spent[VS_HALTED] &&
@@ -104,12 +120,16 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 {
 	uint64_t offcpu = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
 	uint64_t deliver = c->t_inject - c->t_accept;
+	uint64_t notify = MIN(MAX(c->t_notify, c->t_accept), c->t_inject) - c->t_accept;
 
 	k->begin = c->t_source;
 	k->end = c->handled ? c->t_handler : c->t_entry;
 	if (c->has_wake)
 		lat_stage(k, ST_WAKE, lat_span(l, c->wake));
 	lat_stage(k, ST_RAISE, lat_span(l, c->t_accept - c->t_source));
+	if (c->t_notify)
+		lat_stage(k, ST_NOTIFY, lat_span(l, notify));
+	deliver -= notify;
 	lat_stage(k, ST_MASKED, lat_span(l, MIN(c->masked, deliver)));
 	lat_stage(k, ST_OFFCPU, lat_span(l, MIN(offcpu, deliver - MIN(c->masked, deliver))));
 	lat_stage(k, ST_DELIVER,
@@ -201,7 +221,7 @@ bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq
 void lat_chain_taken(struct irq_chain *c)
 {
 	c->entered = true;
-	c->t_entry = c->t_inject = c->t_accept;
+	c->t_entry = c->t_inject = MAX(c->t_accept, c->t_notify);
 	c->masked = 0;
 	c->robbed = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
 	memset(c->spent, 0, sizeof(c->spent));
@@ -239,8 +259,8 @@ void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	chain_stages(l, c, &k);
 	if (c->irq < 0 || lat_case_named(l, &k)) { /* the name of a vector may be known only now */
-		static const char *const source[] = { "",	"MSI ",	  "line ",  "IPI ",
-						      "irqfd ", "SynIC ", "stimer " };
+		static const char *const source[] = { "",	"MSI ",	  "line ",   "IPI ",
+						      "irqfd ", "SynIC ", "stimer ", "GA log " };
 
 		if (c->irq >= 0)
 			snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source],
@@ -248,6 +268,8 @@ void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 		else if (c->name[0])
 			snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector,
 				 c->name);
+		else if (c->source == SRC_GA_LOG)
+			snprintf(g->name, sizeof(g->name), "GA log");
 		else if (!g->name[0])
 			snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
 	}
@@ -299,7 +321,7 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 		lat_chain_close(v, &v->chain[vec]);
 	}
 	lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_CUT, v->running.open);
-	v->running.open = false;
+	v->running.open = v->rings = false;
 	v->has_last = false;
 	memset(v->met, 0, sizeof(v->met));
 }

@@ -314,6 +314,7 @@ void lat_mem_free(struct lat *l)
 	u64map_free(&l->mem->collapser);
 	u64map_free(&l->mem->fetcher);
 	u64map_free(&l->mem->filler);
+	u64map_free(&l->mem->told);
 	mem_move_free(l);
 	free(l->mem->tdp);
 	free(l->mem);
@@ -683,6 +684,11 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		}
 		return;
 	}
+	if (in->kind == EV_ASYNC_TOLD || in->kind == EV_ASYNC_READY) {
+		if (v)
+			mem_told(l, v, in);
+		return;
+	}
 	if (in->kind == EV_SWAP_OUT)
 		mem_taken_swapped(&l->mem->taken, in->f[0]);
 	else if (in->kind == EV_COLLAPSE)
@@ -711,6 +717,7 @@ void lat_mem_forget(struct lat *l)
 	if (!l->mem)
 		return;
 	l->mem->blind = true;
+	u64map_free(&l->mem->told);
 	end_all(l, MEM_CUT);
 }
 
@@ -719,5 +726,6 @@ void lat_mem_finish(struct lat *l)
 	if (!l->mem)
 		return;
 	l->table[LAT_T_MEM].count[MEM_FORGOTTEN] = l->mem->taken.forgotten;
+	l->table[LAT_T_MEM].count[MEM_TOLD_ALONE] += l->mem->told.n;
 	end_all(l, MEM_OPEN);
 }

@@ -113,6 +113,7 @@ struct lat_mem {
 	bool *tdp; /* by VM: its page tables make EV_SPTE */
 	struct mem_move *move; /* likewise */
 	bool fetches; /* EV_ASYNC was seen */
+	struct u64map told;    /* VM << 32 | token -> when its guest was told that a page lacks */
 	struct u64map filler;  /* ... -> who woke them after a userfaultfd */
 	struct u64map fetcher; /* threads that fetch pages for vCPUs -> FETCH_ of what they met */
 	bool blind; /* events of the host were lost: so may be what was taken */
@@ -154,8 +155,11 @@ void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void mem_move_free(struct lat *l);
 
 /* mem_table.c */
+/* EV_ASYNC_TOLD, EV_ASYNC_READY. */
+void mem_told(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in);
 /* At the end: spent and slept become what the vCPU did meanwhile. */
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
 void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
 
-enum { MEM_STALLS, MEM_MEASURED, MEM_NOT_TOLD, MEM_CUT, MEM_OPEN, MEM_DEVICE, MEM_FORGOTTEN };
+enum { MEM_STALLS, MEM_MEASURED, MEM_NOT_TOLD, MEM_CUT, MEM_OPEN, MEM_DEVICE, MEM_FORGOTTEN,
+       MEM_TOLD, MEM_TOLD_ALONE };

@@ -196,23 +196,27 @@ void mem_move_free(struct lat *l)
 	free(l->mem->move);
 }
 
-enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
+enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN, ST_TOLD };
 
 const struct lat_desc lat_desc_mem = {
 	.name = "mem",
 	.kind = LAT_MEM,
 	.title = "vCPUs that waited for memory, by why",
 	.key = "Kind",
-	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm", "again" },
+	.stage = { "total", "kernel", "asleep", "off-cpu", "vmm", "again", "told" },
 	.stage_help = { "from the exit to the entry", "KVM and the host's memory management ran",
 			"the vCPU's thread slept in the kernel, or in the VMM",
 			"it wanted a CPU and had none", "in the VMM",
-			"in the guest, until it faulted for the same page again" },
+			"in the guest, until it faulted for the same page again",
+			"of pages that others fetch meanwhile, no part of the total: from when the guest "
+			"was told that one is not there to when it is" },
 	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM | 1u << ST_AGAIN,
 	.cause = (const char *const[LAT_CAUSES]){ "" },
 	.count = { "stalls", "measured", "unknown: of unknown cause", "cut: cut by lost events",
 		   "open: open at the end", "device: accesses to devices, no stalls",
-		   "forgotten: pages taken, forgotten for lack of room" },
+		   "forgotten: pages taken, forgotten for lack of room",
+		   "told: async page faults that the guest was told of",
+		   "told_alone: ... of which the beginning or the end was not seen" },
 };
 
 /* By enum mem_kind: why, and the causes of the same stalls in other tables. */
@@ -441,6 +445,24 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", mem_kind_name(kind), v->id);
 	lat_case_add(l, LAT_T_MEM, g, &c);
 	stalls_others(l, v, s, &c, kind);
+}
+
+void mem_told(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
+{
+	uint64_t key = (uint64_t)v->vm << 32 | (uint32_t)in->f[0], since;
+	bool told = in->kind == EV_ASYNC_READY && u64map_take(&l->mem->told, key, &since);
+	struct lat_group *g;
+	uint32_t at;
+
+	if (in->kind == EV_ASYNC_TOLD && l->mem->told.n < SEEN_MAX)
+		xu64map_put(&l->mem->told, key, in->t);
+	else
+		lat_count(l, v, LAT_T_MEM, told ? MEM_TOLD : MEM_TOLD_ALONE);
+	if (!told || !lat_wanted(l, (int64_t)v->vm, v->id))
+		return;
+	g = lat_group_get(l, LAT_T_MEM, (int64_t)v->vm, MEM_ASYNC, &at);
+	snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(MEM_ASYNC));
+	lat_stage_add(g, ST_TOLD, lat_span(l, in->t - since));
 }
 
 void lat_mem_notes(struct lat *l)

@@ -63,13 +63,15 @@ void lat_decoder_free(struct lat_decoder *d);
 
 #define IRQ_NUMBERS 1024 /* no less than any event_irqs.numbers */
 
-enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD, SRC_SYNIC, SRC_STIMER };
+enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD, SRC_SYNIC, SRC_STIMER,
+		  SRC_GA_LOG /* of the IOMMU: the vector is not known, and is 0 */ };
 
 struct irq_chain {
 	bool open, posted, listed, injected, entered, handled;
 	bool homeless; /* its vCPU is not known: it is kept at the VM's first */
 	bool early; /* first of its vector, its acceptance was not seen */
 	bool halted; /* the guest has halted once since it went in */
+	bool slow, rung; /* AVIC: its targets were looked for one by one; its doorbell was */
 	enum irq_source source;
 	uint8_t did;	 /* lat_wait_did(): whoever raised it */
 	uint16_t vector; /* event_irqs' number */
@@ -80,6 +82,7 @@ struct irq_chain {
 	int32_t by;    /* the thread that raised it; 0: not known */
 	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
 	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
+	uint64_t t_notify; /* posted: the vCPU was told of it; 0: was not seen */
 	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
 	bool passed_over;     /* there was an entry without it: from then on interrupts were off */
 	uint64_t masked;      /* cycles in the guest until that entry; then: from there to it */
@@ -134,6 +137,9 @@ struct lat_vcpu {
 	/* met: since the last gap; next: the next entry is to be told of it */
 	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64], next[IRQ_NUMBERS / 64];
 	struct irq_chain running; /* open: the one whose handler runs */
+	bool rings;	    /* a doorbell may follow, by the thread that has posted this: */
+	int32_t posted_by;
+	uint16_t posted;
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
 	/* timer */
@@ -180,6 +186,7 @@ struct lat_guest {
 	uint64_t blind_until; /* its events were lost up to here */
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
+	struct lat_apicv apicv;
 	size_t io_open;	 /* its block requests */
 	uint32_t worker; /* the first of lat_worker.next; both are indices + 1 */
 };
@@ -220,7 +227,7 @@ struct lat_tasks;
 
 /* The last message of a thread, for the accept that follows it. */
 struct lat_raised {
-	bool valid, line;
+	bool valid, line, avic, slow; /* avic: the CPU has set it pending itself */
 	int32_t tid;
 	uint32_t cpu, gen;
 	enum irq_source source;
@@ -281,6 +288,11 @@ struct lat {
 	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU of the last */
+	struct u64map ga_vm;	  /* AVIC's number of a VM → vm, learnt */
+	uint64_t ga_vmid; /* of the last EV_GA_LOG, if ga_tid is set */
+	uint32_t ga_vcpu;
+	int32_t ga_tid;
+	bool svm; /* of the host's last exit */
 	uint64_t now;
 	bool begun;
 	uint64_t begin, end; /* of the host's events */
@@ -428,6 +440,9 @@ static inline void lat_irq_due(struct lat_vcpu *v, const struct irq_chain *c)
 	v->next[c->vector / 64] |= 1ull << c->vector % 64;
 }
 void lat_irq_eoi(struct lat *l, const struct lat_in *in);
+/* EV_DOORBELL, EV_GA_LOG; EV_WAKEUP, by which a VM is known. */
+void lat_irq_avic(struct lat *l, const struct lat_in *in);
+void lat_irq_inhibit(struct lat *l, const struct lat_in *in);
 /* Any event of the guest. */
 void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
@@ -550,7 +565,9 @@ enum {
 	IRQ_COALESCED,
 	IRQ_REINJECTED,
 	IRQ_POSTED,
-	IRQ_STRAY
+	IRQ_STRAY,
+	IRQ_DOORBELLS, IRQ_BELL_ALONE, IRQ_GA_LOGS, IRQ_GA_ALONE, IRQ_AVIC_IPIS, IRQ_AVIC_ACCESSES,
+	IRQ_POSTED_ALONE, IRQ_INHIBITED
 };
 enum { HALT_ALL, HALT_DEVICE, HALT_UNKNOWN, HALT_CUT, HALT_OPEN };
 enum { SCHED_INTERVALS, SCHED_UNSEEN, SCHED_NO_TASK, SCHED_CUT, SCHED_OPEN };

@@ -120,26 +120,14 @@ static void add_params(const struct advise_view *w, enum advice is, struct sbuf 
 /* " (inhibited for 812 ms by PIT_REINJ)" */
 static void add_inhibits(const struct advise_view *w, const struct advise_vm *v, struct sbuf *b)
 {
-	const char *sep = " by ";
-
 	if (!v->inhibits)
 		return;
 	sbuf_add(b, " (inhibited");
 	if (w->a->cap->tsc_khz && v->last > v->inhibited)
 		sbuf_addf(b, " for %" PRIu64 " ms",
 			  tsc_cycles_to_ns(v->last - v->inhibited, w->a->cap->tsc_khz) / 1000000);
-	for (unsigned int bit = 0; bit < 64; bit++) {
-		const char *name = event_apicv_inhibit(w->a->cap, bit);
-
-		if (!(v->inhibits >> bit & 1))
-			continue;
-		sbuf_add(b, sep);
-		sep = ", ";
-		if (name)
-			sbuf_add(b, name);
-		else
-			sbuf_addf(b, "bit %u", bit);
-	}
+	sbuf_add(b, " by ");
+	event_apicv_inhibits(w->a->cap, v->inhibits, b);
 	sbuf_addc(b, ')');
 }
 

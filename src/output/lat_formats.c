@@ -215,6 +215,27 @@ static void lat_json(const struct lat_view *v, struct sbuf *b)
 		}
 		json_array_end(&j);
 	}
+	if (v->want[LAT_IRQ]) {
+		json_put_array(&j, "apicv_inhibited");
+		for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
+			_cleanup_(sbuf_free) struct sbuf by = { 0 };
+			struct lat_apicv a;
+
+			if (!lat_apicv(v->lat, m, &a))
+				continue;
+			event_apicv_inhibits(tl_source(v->t, 0)->cap, a.ever, &by);
+			json_object_begin(&j);
+			json_put_str(&j, "vm", lat_vm_label(v, (int64_t)m));
+			json_put_str(&j, "by", xsbuf_text(&by));
+			json_put_u64(&j, "times", a.times);
+			put_time(&j, v, "total", true, lat_of_cycles(v, a.cycles));
+			json_put_bool(&j, "still", a.now);
+			json_put_known_u64(&j, "since_host_tsc", !a.before, a.since);
+			json_put_bool(&j, "known_to_the_end", a.known);
+			json_object_end(&j);
+		}
+		json_array_end(&j);
+	}
 	/* null: unknown. */
 	json_put_array(&j, "alignment");
 	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {

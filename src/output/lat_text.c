@@ -641,6 +641,33 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	worst(b, v, t, v->story[id]);
 }
 
+/* Why KVM had to inject what the CPU could have delivered. */
+static void apicv_text(struct sbuf *b, const struct lat_view *v)
+{
+	for (size_t vm = 0; vm < tl_hostmap(v->t)->nvm; vm++) {
+		struct lat_apicv a;
+		const struct capture *cap = v->clock->map->cap;
+		size_t from = b->len;
+		char text[32];
+
+		if (!lat_apicv(v->lat, vm, &a))
+			continue;
+		sbuf_addf(b, "%s: APICv was inhibited for %s, by ", lat_vm_label(v, (int64_t)vm),
+			  lat_amount(v, text, sizeof(text), lat_of_cycles(v, a.cycles)));
+		event_apicv_inhibits(cap, a.ever, b);
+		sbuf_addf(b, " (times: %" PRIu64 "%s)", a.times,
+			  a.known ? "" : "; what came after lost events is not known");
+		if (a.now) {
+			sbuf_add(b, "; it still is, by ");
+			event_apicv_inhibits(cap, a.now, b);
+			sbuf_add(b, a.before ? ", since before " : ", since ");
+			(void)out_clock_put(v->clock, a.since, -1, 6, b);
+		}
+		sbuf_addc(b, '\n');
+		text_wrap(b, from, "  ", v->width);
+	}
+}
+
 void lat_text_print(const struct lat_view *v, struct sbuf *b)
 {
 	bool crosses = false;
@@ -668,6 +695,8 @@ void lat_text_print(const struct lat_view *v, struct sbuf *b)
 				  : tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2
 										 : SHORT_ROWS,
 				  v->worst);
+		if (id == LAT_T_IRQ)
+			apicv_text(b, v);
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {
 		sbuf_addc(b, '\n');

@@ -89,6 +89,8 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	cell_str(o, IN_ALL | COL_LEFT, "top_exit", "Most are", process_reason_text(v, top, name));
 	row_u64(o, "top_exits", top, top ? top->n : 0);
 	cell_u64(o, IN_ALL | COL_DROP2, "faults", "Faults", true, r->faults);
+	cell_u64(o, IN_ALL | COL_DROP2 | (v->p->has_async ? 0 : COL_HIDE), "async_faults", "Async",
+		 v->p->has_async, r->async);
 	time_cell(o, v, COL_DROP1, "in_exits", "in exits", true, r->spent);
 	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_switch, r->stolen);
 	if (!v->tasks) {

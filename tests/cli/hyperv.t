@@ -104,4 +104,33 @@ is "$(total 'stimer 237')" 0.100 "the interrupt of a synthetic timer"
 is "$(total 'stimer 243')" 0.180 "... whose message the SynIC has brought"
 is "$(total 'SynIC 65')" 0.200 "a message of a device"
 
+# ---- the host's part of an ISR, without anything in the guest ----
+
+# A timer's interrupt goes in at 12600; before its end, another thread has the vCPU's CPU for 3 ms. Then one of 2 ms, past it.
+{
+	sed '/^0  13000/,$d' "$tmp/host.txt"
+	cat <<'END'
+0   12700 101 kvm_exit exit_reason=1 isa=1
+0   12800 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0 3012800  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0 3012900 101 kvm_entry vcpu_id=0
+0 3020000 101 kvm_exit exit_reason=1 isa=1
+0 3020010 101 kvm_pv_eoi apicid=0 vector=0xed
+0 3020100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0 5020100  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0 5020200 101 kvm_entry vcpu_id=0
+0 5030000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/isr.txt"
+sed -i '1i recorded kvm_userspace_exit kvm_mmio kvm_fast_mmio\nmeta task tid=55 tgid=55 comm=thief' "$tmp/isr.txt"
+"$mkcap" --capture "$tmp/isr" "$tmp/isr.txt"
+run "$kvmft" blame --what stall --format json -q "$tmp/isr"
+is "$(jq -c '.spikes[:2][] | [.of, .length_ns, .cause]' "$out" | tr '\n' ' ')" \
+	'["vCPU 0, in the handler of vector 237",3000200,"host-task"] ["vCPU 0",2000200,"host-task"] ' \
+	"a stall within an ISR is one, and one after its end is not"
+sed '/kvm_inj_virq/d' "$tmp/isr.txt" >"$tmp/untold.txt"
+"$mkcap" --capture "$tmp/untold" "$tmp/untold.txt"
+run "$kvmft" blame --what stall --format json -q "$tmp/untold"
+is "$(jq -r '.spikes[0].of' "$out")" "vCPU 0" "without the injection nothing is said of a handler"
+
 finish

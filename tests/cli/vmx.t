@@ -67,8 +67,12 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	run "$kvmft" latency irq -q --all --worst 0 "$host" "$tmp/guest=one"
 	status_is 0 "latency irq"
 	out_has '^accepted 2; measured 2(; posted 2)?$' "... both"
-	is "$(stages "236 local_timer")" "total 140;deliver 90;guest 50;handler 100;" "... the timer's"
-	is "$(stages "MSI irq 30")" "total 300;raise 100;guest 200;handler 100;" "... the posted one, into the guest that ran"
+	case $kernel in # before 5.17 no event tells that it is posted, nor of its notification
+	5.10) set -- "deliver 90" "guest 200" ;;
+	*) set -- "notify 10;deliver 80" "notify 10;guest 190" ;;
+	esac
+	is "$(stages "236 local_timer")" "total 140;$1;guest 50;handler 100;" "... the timer's"
+	is "$(stages "MSI irq 30")" "total 300;raise 100;$2;handler 100;" "... the posted one, into the guest that ran"
 done
 
 # ---- another ratio ----

@@ -9,7 +9,7 @@
  *
  *   tinyvm [--iterations N] [--ms M] [--vcpus N] [--first-id I] [--stride S] [--name X]
  *	    [--cpuid C] [--brackets] [--pause US] [--pause-io US] [--spin-io] [--vfork-io]
- *	    [--code HEX [--long] [--irqchip] [--msi] [--no-page]]
+ *	    [--code HEX [--long] [--irqchip] [--msi] [--no-page]] [--block MS --msi --ms M]
  *
  * --iterations N  loops per vCPU (default 1000); --ms M instead loops for M milliseconds.
  * --first-id, --stride  vcpu ids I, I+S, I+2S ... (default 0 and 1): ids with gaps.
@@ -25,6 +25,9 @@
  * --long  in 64-bit mode, where a kernel's code is: at 0xffffffff81001000.
  * --irqchip  with KVM's interrupt controllers: hlt stays in the kernel until an interrupt comes.
  * --msi  ... and that comes every 10 ms for the first vCPU, vector 0x40.
+ * --block MS  takes these interrupts, with an x2APIC, and writes to a port in each; in the twentieth it blocks
+ *   them for so long (KVM_GUESTDBG_BLOCKIRQ), which inhibits APICv: `block BEFORE AFTER BEFORE AFTER`, the times in
+ *   CLOCK_MONOTONIC_RAW around the calls that begin and end it.
  * --no-page  the first page that the guest touches never comes: nobody reads the userfaultfd.
  * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
  * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
@@ -80,6 +83,25 @@ static const uint8_t cpuid_code[] = {
 };
 #define CPUID_COUNT 7
 
+/* Waits for interrupts; their handler. */
+static const uint8_t wait_code[] = {
+	0xfb, 0xf4,	  /* loop: sti, hlt  */
+	0xeb, 0xfc,	  /*       jmp loop  */
+};
+static const uint8_t handler_code[] = {
+	0xe6, 0x80,			    /* out %al, $0x80        */
+	0x66, 0xb9, 0x0b, 0x08, 0x00, 0x00, /* mov $0x80b, %ecx: EOI */
+	0x66, 0x31, 0xc0,		    /* xor %eax, %eax        */
+	0x66, 0x31, 0xd2,		    /* xor %edx, %edx        */
+	0x0f, 0x30,			    /* wrmsr                 */
+	0xcf,				    /* iret                  */
+};
+#define HANDLER_AT 0x1100
+#define MSI_VECTOR 0x40
+#ifndef KVM_GUESTDBG_BLOCKIRQ
+#define KVM_GUESTDBG_BLOCKIRQ 0x00100000
+#endif
+
 struct vcpu {
 	pthread_t thread;
 	pthread_barrier_t *start;
@@ -89,6 +111,7 @@ struct vcpu {
 	uint64_t iterations, ms, pause_us, io_us, io, mmio, hlt, loop_ns;
 	pid_t tid;
 	bool failed, brackets, spin_io, vfork_io;
+	uint64_t block_us;
 	const char *decoy;
 	int run_size;
 };
@@ -139,6 +162,24 @@ static void decoy_map(struct vcpu *v)
 		pause();
 }
 
+static void block(struct vcpu *v)
+{
+	struct kvm_guest_debug on = { .control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_BLOCKIRQ }, off = { 0 };
+	uint64_t t[4];
+
+	t[0] = clock_ns(CLOCK_MONOTONIC_RAW);
+	if (ioctl(v->fd, KVM_SET_GUEST_DEBUG, &on))
+		die("KVM_SET_GUEST_DEBUG");
+	t[1] = clock_ns(CLOCK_MONOTONIC_RAW);
+	rest(v->block_us);
+	t[2] = clock_ns(CLOCK_MONOTONIC_RAW);
+	if (ioctl(v->fd, KVM_SET_GUEST_DEBUG, &off))
+		die("KVM_SET_GUEST_DEBUG");
+	t[3] = clock_ns(CLOCK_MONOTONIC_RAW);
+	printf("block %llu %llu %llu %llu\n", (unsigned long long)t[0], (unsigned long long)t[1],
+	       (unsigned long long)t[2], (unsigned long long)t[3]);
+}
+
 static void *vcpu_main(void *arg)
 {
 	struct vcpu *v = arg;
@@ -172,6 +213,8 @@ static void *vcpu_main(void *arg)
 			}
 			if (v->decoy)
 				decoy_map(v);
+			if (v->block_us && v->io == 20)
+				block(v);
 			if (v->io_us)
 				rest(v->io_us);
 			break;
@@ -235,7 +278,7 @@ static void cpuid_set(int kvm, int vcpu)
 		die("KVM_SET_CPUID2");
 }
 
-static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
+static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long, bool x2apic)
 {
 	struct kvm_regs regs = { .rip = CODE_AT + (in_long ? KERNEL_AT : 0), .rflags = 2 };
 	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
@@ -252,10 +295,12 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
 		die("KVM_GET_SREGS");
 	sregs.cs.base = 0;
 	sregs.cs.selector = 0;
-	if (in_long) {
+	if (in_long || x2apic)
 		cpuid_set(kvm, v->fd);
+	if (in_long)
 		long_mode(&sregs);
-	}
+	if (x2apic)
+		sregs.apic_base |= 0xc00;
 	if (ioctl(v->fd, KVM_SET_SREGS, &sregs))
 		die("KVM_SET_SREGS");
 	if (ioctl(v->fd, KVM_SET_REGS, &regs))
@@ -300,7 +345,7 @@ static void apic_enable(int vcpu)
 
 static void msi_send(int vm, uint64_t ms)
 {
-	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = 0x40 };
+	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = MSI_VECTOR };
 	uint64_t end = now_ms() + ms;
 
 	while (now_ms() < end) {
@@ -308,12 +353,14 @@ static void msi_send(int vm, uint64_t ms)
 			die("KVM_SIGNAL_MSI");
 		rest(10000);
 	}
+	rest(20000); /* its last wait */
+	(void)ioctl(vm, KVM_SIGNAL_MSI, &msi);
 }
 
 struct vm_plan {
 	uint32_t cpuid;
 	const char *code;
-	bool irqchip, no_page, msi, in_long;
+	bool irqchip, no_page, msi, in_long, block;
 };
 
 static int vm_create(int kvm, const struct vm_plan *plan)
@@ -334,6 +381,11 @@ static int vm_create(int kvm, const struct vm_plan *plan)
 	       cpuid ? sizeof(cpuid_code) : sizeof(code));
 	if (cpuid)
 		memcpy((char *)p + CODE_AT + CPUID_COUNT, &cpuid, sizeof(cpuid));
+	if (plan->block) {
+		memcpy((char *)p + CODE_AT, wait_code, sizeof(wait_code));
+		memcpy((char *)p + HANDLER_AT, handler_code, sizeof(handler_code));
+		((char *)p)[4 * MSI_VECTOR + 1] = HANDLER_AT >> 8;
+	}
 	if (plan->code)
 		code_put((uint8_t *)p + CODE_AT, plan->code);
 	if (plan->in_long)
@@ -359,14 +411,14 @@ static const struct option options[] = {
 	{ "no-page", no_argument, NULL, 'P' },		{ "pause-io", required_argument, NULL, 'o' },
 	{ "long", no_argument, NULL, 'l' },
 	{ "spin-io", no_argument, NULL, 'Z' },		{ "vfork-io", no_argument, NULL, 'V' },
-	{ "decoy", required_argument, NULL, 'd' },
+	{ "decoy", required_argument, NULL, 'd' },	{ "block", required_argument, NULL, 'k' },
 	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
 	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, pause_us = 0,
-		      pause_io = 0;
+		      pause_io = 0, block_ms = 0;
 	struct vm_plan plan = { 0 };
 	const char *decoy = NULL;
 	static struct vcpu vcpu[MAX_VCPUS];
@@ -374,7 +426,7 @@ int main(int argc, char **argv)
 	bool wait = false, brackets = false, spin_io = false, vfork_io = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:ZVld:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:ZVld:k:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -393,6 +445,7 @@ int main(int argc, char **argv)
 		case 'P': plan.no_page = true; break;
 		case 'l': plan.in_long = true; break;
 		case 'd': decoy = optarg; break;
+		case 'k': block_ms = strtoul(optarg, NULL, 0); plan.block = true; break;
 		case 'Z': spin_io = true; break;
 		case 'V': vfork_io = true; break;
 		default: return 2;
@@ -409,8 +462,8 @@ int main(int argc, char **argv)
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
 					 .iterations = iterations, .ms = ms, .pause_us = pause_us, .io_us = pause_io,
 					 .brackets = brackets, .spin_io = spin_io, .vfork_io = vfork_io,
-					 .decoy = decoy };
-		vcpu_create(kvm, vm, &vcpu[i], plan.in_long);
+					 .decoy = decoy, .block_us = block_ms * 1000 };
+		vcpu_create(kvm, vm, &vcpu[i], plan.in_long, plan.block);
 		if (plan.msi)
 			apic_enable(vcpu[i].fd);
 		if (pthread_create(&vcpu[i].thread, NULL, vcpu_main, &vcpu[i]))
