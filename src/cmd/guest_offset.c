@@ -137,8 +137,20 @@ static uint64_t offset_of(const struct kguest_clock *g, int clock)
 	return (uint64_t)g->kvm_offset - (clock == CLOCK_LOCAL ? 0 : (uint64_t)g->kernel_offset);
 }
 
-static void print_records(const struct kguest_clock *g)
+static int offset_print_all(const struct guest_offset *o, struct kvmft_err *err)
 {
+	const struct kguest_clock *g = &o->g;
+	const struct mono_raw *r = &o->raw.raw;
+	int ret = check_kernel_offset(o, err);
+
+	printf("kvm_sched_clock_offset=%" PRId64 "\n", g->kvm_offset);
+	if (g->has_kernel_offset)
+		printf("sched_clock_offset=%" PRId64 "\n", g->kernel_offset);
+	printf("offset_local=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_LOCAL));
+	if (!ret) {
+		printf("offset_global=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_GLOBAL));
+		printf("offset_perf=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_PERF));
+	}
 	printf("pvclock_count=%zu\n", g->npv);
 	for (size_t i = 0; i < g->npv; i++) {
 		const struct pvclock *p = &g->pv[i].pv;
@@ -155,23 +167,6 @@ static void print_records(const struct kguest_clock *g)
 		printf("pvclock=%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%d,%u\n", p->tsc_timestamp,
 		       p->system_time, p->mul, p->shift, p->flags);
 	}
-}
-
-static int offset_print_all(const struct guest_offset *o, struct kvmft_err *err)
-{
-	const struct kguest_clock *g = &o->g;
-	const struct mono_raw *r = &o->raw.raw;
-	int ret = check_kernel_offset(o, err);
-
-	printf("kvm_sched_clock_offset=%" PRId64 "\n", g->kvm_offset);
-	if (g->has_kernel_offset)
-		printf("sched_clock_offset=%" PRId64 "\n", g->kernel_offset);
-	printf("offset_local=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_LOCAL));
-	if (!ret) {
-		printf("offset_global=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_GLOBAL));
-		printf("offset_perf=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_PERF));
-	}
-	print_records(g);
 	if (o->has_raw) { /* as --mono-raw and --clocksource of `kvmft convert` take it */
 		printf("mono_raw=%" PRIu64 ",%" PRIu32 ",%u,%" PRIu64 ",%" PRIu64 "\n", r->last,
 		       r->mult, r->shift, r->nsec, r->base);

@@ -149,25 +149,6 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 		e->key = by_rip_key(r->rips, k, rfield_get(&p->f[2], rec), e->key);
 }
 
-static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
-		       const struct rec *rec, uint32_t thread)
-{
-	struct report *r = w->r;
-	struct class_event ce = { .tp = p->tp, .tps = r->tps, .has = p->has };
-	struct rev *e = slice_push(st, rec->ts, thread, OP_CLASS, 0);
-
-	for (int i = 0; i < CLASS_FIELDS; i++)
-		if (p->f[i].size)
-			ce.v[i] = rfield_get(&p->f[i], rec);
-	r->tot.class_events++;
-	e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
-	e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
-	if (r->rips)
-		set_place(r, e, p, rec);
-	if (!e->is.begin && !e->is.end)
-		st->n--;
-}
-
 /* Scheduler events concern up to two threads, neither of which emits them. */
 static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p,
 		       const struct rec *rec)
@@ -221,10 +202,24 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 	thread = report_thread_of(w, st, (int32_t)rfield_get(&w->r->pid, rec), p->kind != RE_CLASS);
 	if (thread == UINT32_MAX)
 		return;
-	if (p->kind == RE_CLASS)
-		push_class(w, st, p, rec, thread);
-	else
+	if (p->kind == RE_CLASS) {
+		struct report *r = w->r;
+		struct class_event ce = { .tp = p->tp, .tps = r->tps, .has = p->has };
+		struct rev *e = slice_push(st, rec->ts, thread, OP_CLASS, 0);
+
+		for (int i = 0; i < CLASS_FIELDS; i++)
+			if (p->f[i].size)
+				ce.v[i] = rfield_get(&p->f[i], rec);
+		r->tot.class_events++;
+		e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
+		e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
+		if (r->rips)
+			set_place(r, e, p, rec);
+		if (!e->is.begin && !e->is.end)
+			st->n--;
+	} else {
 		push_split(w, st, p, rec, thread);
+	}
 }
 
 static inline void report_decode(struct walk *w, struct wstream *st, const struct rplan *p,

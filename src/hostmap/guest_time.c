@@ -434,16 +434,22 @@ enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struc
 	return tsc_to_host_after(g, v, 0, ts, lo, hi);
 }
 
-/*
- * A clock read together with the TSC gives a range of it. For a line, both ends are the vCPU's TSC;
- * if only readings are known, the middle is the best guess, and both ends bound it.
- */
-static enum epoch_result own_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
+enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
+	const struct clock_link *l = &g->own.link;
 	uint64_t from, to, unused;
 	enum epoch_result r, last;
 
+	if (l->over == CLK_KVMCLOCK)
+		return epoch_kvmclock_to_host(v, ts - l->later, lo, hi);
+	if (l->way == CLOCK_WAY_SAME)
+		return tsc_to_host_after(g, v, after, ts, lo, hi);
+	/*
+	 * A clock read together with the TSC gives a range of it. For a line, both ends are the
+	 * vCPU's TSC; if only readings are known, the middle is the best guess, and both ends
+	 * bound it.
+	 */
 	if (clock_link_up(&g->own.link, ts, &from, &to) < 0)
 		return EPOCH_RANGE;
 	if (is_sampled(&g->own)) {
@@ -454,18 +460,6 @@ static enum epoch_result own_to_host(const struct guest_time *g, const struct ep
 	r = tsc_to_host_after(g, v, after, from, lo, hi);
 	last = to > from ? tsc_to_host_after(g, v, after, to, &unused, hi) : r;
 	return epoch_result_usable(last) ? r : last;
-}
-
-enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
-				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
-{
-	const struct clock_link *l = &g->own.link;
-
-	if (l->over == CLK_KVMCLOCK)
-		return epoch_kvmclock_to_host(v, ts - l->later, lo, hi);
-	if (l->way == CLOCK_WAY_SAME)
-		return tsc_to_host_after(g, v, after, ts, lo, hi);
-	return own_to_host(g, v, after, ts, lo, hi);
 }
 
 bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,

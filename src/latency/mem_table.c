@@ -403,23 +403,6 @@ void mem_spent(const struct lat_vcpu *v, struct mem_stall *s)
 	s->waker = v->waker;
 }
 
-static void mem_stages(const struct lat *l, const struct mem_stall *s, struct lat_case *c)
-{
-	/* Sleep counts as what the thread did before. */
-	uint64_t user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept),
-		 more = s->slept - MIN(s->slept, s->spent[VS_USER]),
-		 kernel = s->spent[VS_KERNEL] + s->spent[VS_HALTED];
-
-	lat_stage(c, ST_TOTAL, c->time);
-	lat_stage(c, ST_KVM, lat_span(l, kernel - MIN(kernel, more)));
-	lat_stage(c, ST_ASLEEP, lat_span(l, s->slept));
-	lat_stage(c, ST_OFFCPU, lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));
-	if (s->spent[VS_USER])
-		lat_stage(c, ST_VMM, lat_span(l, user));
-	if (s->again)
-		lat_stage(c, ST_AGAIN, lat_span(l, s->spent[VS_GUEST]));
-}
-
 void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
 {
 	enum mem_kind kind = mem_kind(l, v, s);
@@ -428,6 +411,7 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 		.time = lat_span(l, s->end - s->begin), .kind = kind,
 	};
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
+	uint64_t user, more, kernel;
 
 	lat_count(l, v, LAT_T_MEM, MEM_MEASURED);
 	if (kind == MEM_UNKNOWN)
@@ -435,7 +419,18 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(kind));
-	mem_stages(l, s, &c);
+	/* Sleep counts as what the thread did before. */
+	user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept);
+	more = s->slept - MIN(s->slept, s->spent[VS_USER]);
+	kernel = s->spent[VS_KERNEL] + s->spent[VS_HALTED];
+	lat_stage(&c, ST_TOTAL, c.time);
+	lat_stage(&c, ST_KVM, lat_span(l, kernel - MIN(kernel, more)));
+	lat_stage(&c, ST_ASLEEP, lat_span(l, s->slept));
+	lat_stage(&c, ST_OFFCPU, lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));
+	if (s->spent[VS_USER])
+		lat_stage(&c, ST_VMM, lat_span(l, user));
+	if (s->again)
+		lat_stage(&c, ST_AGAIN, lat_span(l, s->spent[VS_GUEST]));
 	if (!lat_case_told(l, LAT_T_MEM, c.time))
 		c.what[0] = '\0';
 	else if (s->has_addr)

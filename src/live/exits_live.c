@@ -438,14 +438,28 @@ static int exits_prepare(struct exits_run *x)
 
 /* ---- the result ---- */
 
-static int nothing_seen(struct exits_run *x)
+static int exits_result(struct exits_run *x)
 {
-	bool all = !x->target.pid && !x->target.ntid;
+	bool all;
 	char text[32], module[32] = "";
 	const char *name;
 	enum exit_isa of;
 	int ret;
 
+	if (x->lost)
+		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
+			x->lost_unknown ? " or more" : "",
+			x->engine == &exits_engine_hist ? "the kernel's map was full"
+							: "the ring was full");
+	else if (x->lost_unknown)
+		x->note("some exits were not counted");
+	if (x->lost_time)
+		x->note("some exits were counted but not timed: the kernel's map of times was full");
+	if (x->lost || x->lost_unknown || x->lost_time)
+		return KVMFT_INCOMPLETE;
+	if (x->end == EXITS_READER_GONE || x->seen)
+		return KVMFT_OK;
+	all = !x->target.pid && !x->target.ntid;
 	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
 	if (x->end == EXITS_TARGET_GONE)
 		return err_set(x->err, ENODATA, "no exits of %s were seen in %s, until it ended",
@@ -464,24 +478,6 @@ static int nothing_seen(struct exits_run *x)
 		       "KVM raises no kvm_exit%s",
 		       all ? "" : " of ", all ? "" : x->target.title.s, text, x->vms->n,
 		       x->vms->n == 1 ? " runs" : "s run", module);
-}
-
-static int exits_result(struct exits_run *x)
-{
-	if (x->lost)
-		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
-			x->lost_unknown ? " or more" : "",
-			x->engine == &exits_engine_hist ? "the kernel's map was full"
-							: "the ring was full");
-	else if (x->lost_unknown)
-		x->note("some exits were not counted");
-	if (x->lost_time)
-		x->note("some exits were counted but not timed: the kernel's map of times was full");
-	if (x->lost || x->lost_unknown || x->lost_time)
-		return KVMFT_INCOMPLETE;
-	if (x->end == EXITS_READER_GONE || x->seen)
-		return KVMFT_OK;
-	return nothing_seen(x);
 }
 
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)

@@ -233,39 +233,13 @@ static void blame_put_groups(const struct blame_view *v, bool text, struct json 
 		table_csv(&t, true, b);
 }
 
-static void put_bounds(struct sbuf *b, const struct blame_view *v)
-{
-	const struct hostmap *map = tl_hostmap(v->t);
-	char early[32], late[32], unit[16];
-
-	snprintf(unit, sizeof(unit), "%s", khz(v) ? "" : " cycles");
-	for (size_t m = 0; m < map->nvm; m++) {
-		const struct lat_bound *o = &v->bound[m];
-
-		if (!o->guest)
-			continue;
-		if (!o->known) {
-			sbuf_addf(b, "# it is not known how far the stamps of %s may be off\n",
-				  map->vm[m].label);
-			continue;
-		}
-		if (khz(v)) {
-			str_ns(early, sizeof(early), o->early);
-			str_ns(late, sizeof(late), o->late);
-		} else {
-			snprintf(early, sizeof(early), "%" PRIu64, o->early);
-			snprintf(late, sizeof(late), "%" PRIu64, o->late);
-		}
-		sbuf_addf(b, "# the stamps of %s may be off by -%s/+%s%s\n", map->vm[m].label,
-			  early, late, unit);
-	}
-}
-
 static void blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
 	const char *note;
 	const char *sep;
+	const struct hostmap *map;
+	char early[32], late[32], unit[16];
 
 	if (grouped(v))
 		blame_put_groups(v, true, NULL, b);
@@ -289,7 +263,28 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 		sbuf_addf(b, "; %s the %zu %s, one where several overlap\n",
 			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
 			  v->at ? "nearest" : "longest");
-	put_bounds(b, v);
+	map = tl_hostmap(v->t);
+	snprintf(unit, sizeof(unit), "%s", khz(v) ? "" : " cycles");
+	for (size_t m = 0; m < map->nvm; m++) {
+		const struct lat_bound *o = &v->bound[m];
+
+		if (!o->guest)
+			continue;
+		if (!o->known) {
+			sbuf_addf(b, "# it is not known how far the stamps of %s may be off\n",
+				  map->vm[m].label);
+			continue;
+		}
+		if (khz(v)) {
+			str_ns(early, sizeof(early), o->early);
+			str_ns(late, sizeof(late), o->late);
+		} else {
+			snprintf(early, sizeof(early), "%" PRIu64, o->early);
+			snprintf(late, sizeof(late), "%" PRIu64, o->late);
+		}
+		sbuf_addf(b, "# the stamps of %s may be off by -%s/+%s%s\n", map->vm[m].label,
+			  early, late, unit);
+	}
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(b, "# %s\n", note);
 	text_wrap(b, from, "#   ", v->width);

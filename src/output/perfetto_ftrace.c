@@ -54,38 +54,34 @@ struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 	return c;
 }
 
-/* The head of the bundle is made apart, so that what is long is copied once. */
-static void write_bundle(struct pf *p, struct pf_cpu *c)
-{
-	struct sbuf *b = c->m->to, *head = &p->scratch;
-	size_t packet, n;
-
-	sbuf_reset(head);
-	pb_u64(head, BUNDLE_CPU, c->cpu);
-	if (c->lost)
-		pb_u64(head, BUNDLE_LOST, 1);
-	n = head->len + c->event.len;
-	packet = 1 + pb_varint_len(n) + n;
-	if (c->m->id)
-		packet += 2 + pb_varint_len(c->m->id);
-	pb_varint(b, PF_PACKET << 3 | PB_BYTES);
-	pb_varint(b, packet);
-	if (c->m->id)
-		pb_u64(b, 98, c->m->id);
-	pb_varint(b, FTRACE_EVENTS << 3 | PB_BYTES);
-	pb_varint(b, n);
-	sbuf_add_mem(b, head->s, head->len);
-	sbuf_add_mem(b, c->event.s, c->event.len);
-	c->event.len = 0;
-	c->lost = false;
-	if (head->error || c->event.error)
-		memory_out();
-}
-
 static void bundle_flush(struct pf *p, struct pf_cpu *c)
 {
-	if (c->event.len || c->event.error)
-		write_bundle(p, c);
+	if (c->event.len || c->event.error) {
+		struct sbuf *b = c->m->to, *head = &p->scratch;
+		size_t packet, n;
+
+		/* The head of the bundle is made apart, so that what is long is copied once. */
+		sbuf_reset(head);
+		pb_u64(head, BUNDLE_CPU, c->cpu);
+		if (c->lost)
+			pb_u64(head, BUNDLE_LOST, 1);
+		n = head->len + c->event.len;
+		packet = 1 + pb_varint_len(n) + n;
+		if (c->m->id)
+			packet += 2 + pb_varint_len(c->m->id);
+		pb_varint(b, PF_PACKET << 3 | PB_BYTES);
+		pb_varint(b, packet);
+		if (c->m->id)
+			pb_u64(b, 98, c->m->id);
+		pb_varint(b, FTRACE_EVENTS << 3 | PB_BYTES);
+		pb_varint(b, n);
+		sbuf_add_mem(b, head->s, head->len);
+		sbuf_add_mem(b, c->event.s, c->event.len);
+		c->event.len = 0;
+		c->lost = false;
+		if (head->error || c->event.error)
+			memory_out();
+	}
 }
 
 /* What a capture of very many CPUs must not do: keep that much of each. */
@@ -211,30 +207,6 @@ static void pf_put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t
 		q = put_field(q, t, &t->field[k], i->rec);
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
-	b->len = (size_t)(q - b->s);
-}
-
-static void put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-		     const struct tl_item *i)
-{
-	const struct sbuf *text = fmt_stack_text(i->ev, i->rec);
-	struct sbuf *b = &c->event;
-	char head[64], *q = put_event_head(head, p, i);
-	size_t field, message, nhead;
-
-	if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
-		memory_out();
-	/* All lengths are known before: what is long is copied once. */
-	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
-	nhead = (size_t)(q - head);
-	field = 1 + pb_varint_len(text->len) + text->len;
-	message = nhead + pb_varint_len(field) + field;
-	q = b->s + b->len;
-	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
-	q = pb_put_varint(q, message);
-	memcpy(q, head, sizeof(head));
-	q = pb_put_varint(q + nhead, field);
-	q = pf_put_text(q, 1, (const uint8_t *)text->s, text->len);
 	b->len = (size_t)(q - b->s);
 }
 
@@ -364,10 +336,29 @@ void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_ty
 			pf_describe(t, &c->event, BUNDLE_DESCRIPTOR);
 			((struct pf_type *)t)->described = true;
 		}
-		if (t->info->is_stack)
-			put_stack(p, c, t, i);
-		else
+		if (t->info->is_stack) {
+			const struct sbuf *text = fmt_stack_text(i->ev, i->rec);
+			struct sbuf *b = &c->event;
+			char head[64], *q = put_event_head(head, p, i);
+			size_t field, message, nhead;
+
+			if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
+				memory_out();
+			/* All lengths are known before: what is long is copied once. */
+			q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
+			nhead = (size_t)(q - head);
+			field = 1 + pb_varint_len(text->len) + text->len;
+			message = nhead + pb_varint_len(field) + field;
+			q = b->s + b->len;
+			*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
+			q = pb_put_varint(q, message);
+			memcpy(q, head, sizeof(head));
+			q = pb_put_varint(q + nhead, field);
+			q = pf_put_text(q, 1, (const uint8_t *)text->s, text->len);
+			b->len = (size_t)(q - b->s);
+		} else {
 			pf_put_event(p, c, t, i);
+		}
 	}
 	if (c->event.len >= BUNDLE)
 		bundle_flush(p, c);

@@ -111,32 +111,28 @@ static int hist_count(void *ctx, const struct khist_entry *e)
 	return 0;
 }
 
-static int take_all(struct stuck *s)
-{
-	struct khist h;
-	int ret;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (s->vcpu[i].obs.exact)
-			stuck_count_none(&s->vcpu[i].obs, STUCK_SAMPLE, STUCK_EXIT);
-	khist_begin(&h, KEYS, hist_count, s);
-	ret = kinst_hist_walk(s->k, "kvm", event_name(EV_EXIT), &h);
-	for (size_t i = 0; i < s->n; i++)
-		s->vcpu[i].obs.exits_ns = s->hist_end_ns - s->hist_ns;
-	if (!ret && h.dropped)
-		s->note("the kernel's map was full: %" PRIu64 " of %" PRIu64
-			" exits were not counted",
-			h.dropped, h.hits);
-	return err_why(s->err, ret, "cannot read the counts of kvm_exit");
-}
-
 int stuck_hist_read(struct stuck *s)
 {
 	if (!s->hist)
 		return 0;
 	s->hist_end_ns = util_now_ns();
-	if (s->hist_end_ns - s->hist_ns >= s->ns / 4)
-		return take_all(s);
+	if (s->hist_end_ns - s->hist_ns >= s->ns / 4) {
+		struct khist h;
+		int ret;
+
+		for (size_t i = 0; i < s->n; i++)
+			if (s->vcpu[i].obs.exact)
+				stuck_count_none(&s->vcpu[i].obs, STUCK_SAMPLE, STUCK_EXIT);
+		khist_begin(&h, KEYS, hist_count, s);
+		ret = kinst_hist_walk(s->k, "kvm", event_name(EV_EXIT), &h);
+		for (size_t i = 0; i < s->n; i++)
+			s->vcpu[i].obs.exits_ns = s->hist_end_ns - s->hist_ns;
+		if (!ret && h.dropped)
+			s->note("the kernel's map was full: %" PRIu64 " of %" PRIu64
+				" exits were not counted",
+				h.dropped, h.hits);
+		return err_why(s->err, ret, "cannot read the counts of kvm_exit");
+	}
 	/* Creating it took too long: the ring covers more time. */
 	unmark(s);
 	return 0;

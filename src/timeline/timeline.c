@@ -84,32 +84,28 @@ void tl_add_host(struct timeline *t, const struct migrate *link)
 	s->link = link;
 }
 
-/* Threads of a QEMU are the host's, and so are their names. */
-static void add_qemu_source(struct timeline *t, struct qsource *q)
-{
-	struct tl_source *s = source_add(t, &q->cap, q->types.fmt, "qemu");
-	unsigned int n = 0;
-
-	s->qemu = q;
-	s->names = t->src[0]->comms;
-	/* "qemu", and of several "qemu#1", "qemu#2" */
-	for (size_t i = 0; i < t->nsrc; i++)
-		n += t->src[i]->qemu != NULL;
-	for (size_t i = 0; i < t->nsrc && n == 2; i++)
-		if (t->src[i]->qemu)
-			snprintf(t->src[i]->label, TL_MAX_LABEL, "qemu#1");
-	if (n > 1)
-		snprintf(s->label, TL_MAX_LABEL, "qemu#%u", n);
-}
-
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
 {
 	struct qsource *q;
 	int ret = qsource_new(t->map, p, &q, err);
 
 	ret = ret ?: qsource_place(q, t->map, err);
-	if (!ret)
-		add_qemu_source(t, q);
+	if (!ret) {
+		struct tl_source *s = source_add(t, &q->cap, q->types.fmt, "qemu");
+		unsigned int n = 0;
+
+		/* Threads of a QEMU are the host's, and so are their names. */
+		s->qemu = q;
+		s->names = t->src[0]->comms;
+		/* "qemu", and of several "qemu#1", "qemu#2" */
+		for (size_t i = 0; i < t->nsrc; i++)
+			n += t->src[i]->qemu != NULL;
+		for (size_t i = 0; i < t->nsrc && n == 2; i++)
+			if (t->src[i]->qemu)
+				snprintf(t->src[i]->label, TL_MAX_LABEL, "qemu#1");
+		if (n > 1)
+			snprintf(s->label, TL_MAX_LABEL, "qemu#%u", n);
+	}
 	if (ret) {
 		qsource_free(q);
 		return ret;
@@ -195,7 +191,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 	t->more_asked = t->devices.n || t->marks;
 	for (size_t i = 0; i < t->nsrc; i++)
 		t->more_asked |= t->src[i]->qemu != NULL;
-	for (size_t i = 0; ms && i < t->nstream; i++)
+	for (size_t i = 0; i < t->nstream; i++)
 		ms[i] = &t->stream[i];
 	ret = ret ?: rmerge_new(&t->merge, stream_next, ms, t->nstream);
 	if (ret)
