@@ -82,7 +82,6 @@ struct drain_cpu {
 	uint64_t dropped;	 /* sub-buffers taken from the kernel that did not fit ... */
 	uint64_t dropped_events; /* ... and the number of events in them, but for ... */
 	uint64_t uncounted;	 /* ... so many that were lost half written */
-	uint64_t wakeups;
 	uint64_t write_ns, write_max_ns; /* time that the output took: in all, for one batch */
 	int error;		 /* -errno of the first failed call */
 	bool error_is_write;

@@ -128,19 +128,11 @@ const char *lat_vm_label(const struct lat_view *v, int64_t vm);
 /* How far off this stage of a group may be; NULL: it does not cross, or that is unknown. */
 const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct lat_desc *d,
 					const struct lat_group *g, unsigned int stage);
-/*
- * How uncertain a stage that crosses is, 0: not at all. If its median is below that, it may have
- * taken no time.
- */
-uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
-			     const struct lat_group *g, unsigned int stage);
 /* Whether half of it is shorter than that: it may have taken no time at all. */
 bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
 		      const struct lat_group *g, unsigned int stage);
 /* "accepted 3; measured 2; ...": whatever is not 0, and always the first two. */
 void lat_counts_text(const struct lat_table *t, struct sbuf *b);
-/* "ns" or "cycles": the unit of lengths of time. */
-const char *lat_unit(const struct lat_view *v);
 /* Its text; NULL: none. */
 void lat_put_story(struct sbuf *b, const struct lat_story *story);
 /* "12.3 us" or "4711 cycles". */

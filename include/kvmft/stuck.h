@@ -79,7 +79,7 @@ struct stuck_obs {
 	uint64_t run_ns, turns;	       /* how long it had a CPU, and how often it got one */
 	uint64_t delay_ns;	       /* how long it waited for those */
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
-	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
+	uint64_t throttled; /* its cgroup: how often */
 	bool recorded;			  /* in a capture: not looked at live */
 	bool untold;			  /* ... without what shows that it takes interrupts */
 	bool blind;			  /* this KVM does not report exits */

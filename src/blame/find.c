@@ -250,7 +250,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 		.each = lat_ends,
 		.ctx = b,
 		.cases_only = true,
-		.named_from = b ? &b->least : NULL,
+		.named_from = &b->least,
 	};
 	int ret;
 	struct blame_decoder *d;

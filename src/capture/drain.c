@@ -603,7 +603,6 @@ static void *drain_thread(void *arg)
 		int flush = atomic_exchange(&c->flush, DRAIN_FLUSH_NONE);
 		ssize_t n = flush ? 1 : drain_splice(c, 0);
 
-		c->wakeups++;
 		/* More than fits into the pipe: do not wait for a half-full ring again. */
 		if (flush || n == (ssize_t)c->pipe_size) {
 			ssize_t more = flush == DRAIN_FLUSH_ALL ? drain_all(c)

@@ -139,7 +139,7 @@ static int side_pair(struct pairing *p, const char *path, const struct str_list 
 	for (size_t i = 0; i < guests->n; i++)
 		v[i] = xstrdup(guests->v[i]);
 	ret = pairing_prepare(p, path, v, guests->n, &po, why);
-	for (size_t i = 0; v && i < guests->n; i++)
+	for (size_t i = 0; i < guests->n; i++)
 		free(v[i]);
 	free(v);
 	return ret;

@@ -37,8 +37,7 @@ struct by_rip *by_rip_new(void)
 {
 	struct by_rip *b = xcalloc(1, sizeof(*b));
 
-	if (b)
-		hash_key_init(&b->key);
+	hash_key_init(&b->key);
 	return b;
 }
 

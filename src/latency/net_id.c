@@ -116,7 +116,7 @@ static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_
 	    !(n < HEAD6 ? parse4(b, &f, &ident.strong) : parse6(b, &f)))
 		return ident;
 	ident.id = hash_bytes(&m->key, b, n) | 1;
-	/* Number + 1 of the flow; 0: no memory, or too many. */
+	/* Number + 1 of the flow; 0: too many. */
 	key = hash_bytes(&m->key, &f, sizeof(f));
 	if (m->flow_at.n < FLOWS_MAX || u64map_get(&m->flow_at, key, NULL))
 		to = xu64map_elem(&m->flow_at, key, &m->flow, &m->flow_cap, sizeof(*to));

@@ -9,6 +9,22 @@
  * Latency results as one JSON document, and as CSV with a line per group and stage.
  */
 
+/* The unit of lengths of time. */
+static const char *lat_unit(const struct lat_view *v)
+{
+	return lat_in_cycles(v->lat) ? "cycles" : "ns";
+}
+
+/*
+ * How uncertain a stage that crosses is, 0: not at all. If its median is below that, it may have
+ * taken no time.
+ */
+static uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
+				    const struct lat_group *g, unsigned int stage)
+{
+	return g->vm >= 0 && d->crosses >> stage & 1 ? v->bound[g->vm].uncertain : 0;
+}
+
 /* KEY_ns, or KEY_cycles. */
 static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
 		     uint64_t time)
@@ -456,12 +472,6 @@ const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct l
 	return &v->bound[g->vm];
 }
 
-uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
-			     const struct lat_group *g, unsigned int stage)
-{
-	return g->vm >= 0 && d->crosses >> stage & 1 ? v->bound[g->vm].uncertain : 0;
-}
-
 bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
 		      const struct lat_group *g, unsigned int stage)
 {
@@ -481,11 +491,6 @@ void lat_counts_text(const struct lat_table *t, struct sbuf *b)
 			  (unsigned long long)t->count[c]);
 		sep = "; ";
 	}
-}
-
-const char *lat_unit(const struct lat_view *v)
-{
-	return lat_in_cycles(v->lat) ? "cycles" : "ns";
 }
 
 char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time)

@@ -39,9 +39,9 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 	struct pf_irqs **slot =
 		xu64map_elem(&p->irqs_of, key, &p->irqs, &p->irqs_cap, sizeof(*slot));
 
-	if (slot && !*slot)
+	if (!*slot)
 		*slot = xcalloc(1, sizeof(**slot) + p->irq_kind->numbers * sizeof((*slot)->of[0]));
-	return slot ? *slot : NULL;
+	return *slot;
 }
 
 static uint64_t flow_take(struct pf_irq *irq)

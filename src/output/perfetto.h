@@ -162,7 +162,6 @@ struct pf {
 	struct u64map info_of; /* address of an evinfo */
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
-	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
 	uint64_t add; /* ns between the output's clock and the trace's */
 	uint64_t now; /* the last time known */
 	uint64_t *lost; /* by source, so far */

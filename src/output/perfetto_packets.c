@@ -128,7 +128,6 @@ void pf_head(struct out *o, struct pf *p)
 	if (cap->nbracket && cap->clock && !strcmp(cap->clock, "x86-tsc") &&
 	    o->clock.kind != OUT_CLOCK_KVMCLOCK)
 		r = cap->bracket;
-	p->has_readings = r;
 	/*
 	 * One reading of all clocks, so that viewers can show the time of day. With more of them,
 	 * times would jump where the next one begins.

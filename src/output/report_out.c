@@ -58,14 +58,14 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 	return false;
 }
 
-/* Which VMs have samples; the last stands for threads without one. *n: how many. NULL: no memory */
+/* Which VMs have samples; the last stands for threads without one. *n: how many. */
 static bool *vms_with_samples(const struct report_doc *d, size_t *n)
 {
 	bool *has = xcalloc(report_hostmap(d->r)->nvm + 1, sizeof(*has));
 	struct report_vcpu v;
 
 	*n = 0;
-	for (size_t i = 0; has && i < report_vcpus(d->r); i++) {
+	for (size_t i = 0; i < report_vcpus(d->r); i++) {
 		bool *of;
 
 		report_vcpu(d->r, i, &v);

@@ -462,7 +462,7 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	if (!ratio)
 		return 0;
 	text = xstrdup(ratio);
-	slash = text ? strchr(text, '/') : NULL;
+	slash = strchr(text, '/');
 	if (slash)
 		*slash = 0;
 	if (!slash || parse_u64(text, &r) || parse_u64(slash + 1, &f) || f > 63)

@@ -173,7 +173,6 @@ struct record {
 	} met;		      /* PIDs of QEMUs in meta */
 	uint64_t lost;	      /* events, all CPUs; known after the end */
 	uint64_t stored;      /* events in the capture */
-	uint64_t did_not_fit; /* part of lost: kept out by a limit or a failure */
 	bool stand_in;	      /* in tids for lack of a vCPU that has run */
 	bool store_ready, tracing, started;
 	const char *end_reason;

@@ -224,7 +224,6 @@ int record_loss_end(struct record *r)
 		lost = s.dropped + s.commit_overrun + c->dropped_events;
 		lost += r->c->flight ? 0 : s.entries;
 		r->lost += lost;
-		r->did_not_fit += r->c->flight ? 0 : s.entries + c->dropped_events;
 		r->stored += s.read - MIN(c->dropped_events, s.read);
 		note_loss(r, c, &s, lost, s.read + lost - c->dropped_events);
 		if (c->uncounted)

@@ -170,7 +170,6 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 	if (c->task.dir >= 0)
 		stuck_throttle_end(c->task.dir, &c->task.throttle);
 	o->throttled = c->task.throttle.n;
-	o->throttled_ns = c->task.throttle.ns;
 	o->blind = s->blind;
 	o->is_timer = event_irqs(s->ev.fmt)->is_timer;
 	o->futex = !strcmp(c->task.syscall, "futex");
@@ -199,28 +198,6 @@ static int result(struct stuck *s, struct sbuf *out)
 	lacks = s->recording && stuck_recording_note(s);
 	stuck_print(s, out);
 	return lacks ? KVMFT_INCOMPLETE : KVMFT_OK;
-}
-
-static void undo(struct stuck *s)
-{
-	stuck_watch_end(s);
-	for (size_t i = 0; i < s->n; i++) {
-		stuck_task_close(&s->vcpu[i].task);
-		stuck_obs_free(&s->vcpu[i].obs);
-		free(s->vcpu[i].ran);
-	}
-	stuck_recording_free(s->recording);
-	free(s->vcpu);
-	u64map_free(&s->by_tid);
-	u64map_free(&s->vm_of);
-	free(s->ev.buf);
-	fmt_free(s->ev.fmt);
-	kevent_list_free(&s->ev.list);
-	kcpus_free(&s->ev.cpus);
-	if (!s->recording)
-		vm_list_free(s->vms);
-	ktracefs_close(s->t);
-	session_signals_end(&s->signal_fd);
 }
 
 static int stuck_prepare(struct stuck *s)
@@ -254,6 +231,23 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, str
 		ret = look_on(&s);
 	stuck_watch_end(&s);
 	ret = ret ?: result(&s, out);
-	undo(&s);
+	stuck_watch_end(&s);
+	for (size_t i = 0; i < s.n; i++) {
+		stuck_task_close(&s.vcpu[i].task);
+		stuck_obs_free(&s.vcpu[i].obs);
+		free(s.vcpu[i].ran);
+	}
+	stuck_recording_free(s.recording);
+	free(s.vcpu);
+	u64map_free(&s.by_tid);
+	u64map_free(&s.vm_of);
+	free(s.ev.buf);
+	fmt_free(s.ev.fmt);
+	kevent_list_free(&s.ev.list);
+	kcpus_free(&s.ev.cpus);
+	if (!s.recording)
+		vm_list_free(s.vms);
+	ktracefs_close(s.t);
+	session_signals_end(&s.signal_fd);
 	return ret;
 }
