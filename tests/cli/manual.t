@@ -91,6 +91,7 @@ make_captures()
 		echo "meta clock name=perf tsc=20000000000000 width=2 ns=20000000000000"
 		echo "meta raw last=0 mult=8388608 shift=23 nsec=0 base=0 clocksource=tsc source=mkcap"
 	} >host.txt
+	{ cat host.txt; printf "0 18300 101 kvm_exit exit_reason=18 isa=1\n0 18310 101 kvm_hv_hypercall code=2 fast=1\n0 18400 101 kvm_entry vcpu_id=0\n"; } >win.txt
 	{
 		echo "event ftrace print 5 u64:ip text:buf"
 		cat "$golden/latency-guest.txt"
@@ -101,7 +102,7 @@ make_captures()
 		echo "meta sched kvm_sched_clock_offset=2210749078"
 		echo "meta pvclock cpu=0 version=6 tsc_timestamp=1000 system_time=0 mul=2147483648 shift=1 flags=1"
 	} >guest.txt
-	"$mkcap" --capture host host.txt && "$mkcap" --capture guest guest.txt &&
+	"$mkcap" --capture host host.txt && "$mkcap" --capture win win.txt && "$mkcap" --capture guest guest.txt &&
 		"$mkcap" --capture kvmft.data "$golden/report-access.txt" &&
 		"${mkcap%/*}/perfdata" kvmft.data perf.data kvm_entry kvm_exit kvm_mmio || return
 	# Long enough to be compared.
