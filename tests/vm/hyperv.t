@@ -33,5 +33,14 @@ for profile in default lean; do
 done
 bytes() { sed -n 's/.* events and \([0-9]*\) bytes.*/\1/p' "$rig/$1.err"; }
 ok "a lean recording has at most 60 % of the bytes" test "$(($(bytes lean) * 10))" -le "$(($(bytes default) * 6))"
+ok "... and an exit at most 130 bytes" test "$(bytes lean)" -le 130
+
+# ---- stalls, without anything in the guest ----
+
+run "$plain" blame --what stall --than 0 --top 1000 --format json -q "$rig/host-default"
+status_is 0 "blame of the host alone"
+n=$(jq '[.spikes[] | select(.of | test("in the handler of vector"))] | length' "$out")
+echo "# $n of $(jq '.spikes | length' "$out") stalls are in the handler of an interrupt"
+ok "some stalls are in the handler of an interrupt, and not all" test "$n" -ge 1 -a "$n" -lt "$(jq '.spikes | length' "$out")"
 
 finish
