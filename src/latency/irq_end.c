@@ -15,8 +15,8 @@ enum {
 	ST_HANDLER,
 	ST_EOI
 };
-enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE,
-       BY_SLOW, BY_NOTIFY };
+enum { BY_NOTHING, BY_KICK, BY_HALT, BY_KERNEL, BY_VMM, BY_OFFCPU, BY_MASKED, BY_GUEST, BY_RAISE };
+enum { BY_SLOW = BY_RAISE + 1, BY_NOTIFY };
 
 const struct lat_desc lat_desc_irq = {
 	.name = "irq",
