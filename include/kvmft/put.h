@@ -177,3 +177,32 @@ static inline char *put_hex(char *p, uint64_t v)
 {
 	return put_hex_pad(p, v, 1);
 }
+
+/*
+ * Conversions of printf formats, as the kernel's events, its trace_printk() and QEMU's events have
+ * them: d i u x X o c s p, flags, width and precision, sizes hh h l ll L j z t.
+ */
+enum { STAR_WIDTH = 1, STAR_PREC = 2 };
+
+struct spec {
+	char conv; /* d u x X o c s p %, or 0: literal text */
+	bool left, zero, alt, plus, blank;
+	bool has_prec;
+	bool bare_zero;	      /* %#x of 0 is 0, as in C; the kernel prints 0x0 */
+	uint16_t width, prec; /* at most SPEC_MOST */
+	uint8_t star;	      /* which of them is an argument */
+	int8_t longs;	      /* as written: hh -2, ll 2 */
+	uint8_t bytes;	      /* of the number after truncation: 1, 2, 4, 8; the caller's to set */
+};
+
+#define SPEC_MOST 4095
+#define SPEC_ROOM (32 + PUT_SLACK) /* and width, precision, the text */
+
+/* *p is behind '%'; it moves past the conversion, or false: to what is none. */
+bool spec_parse(const char **p, struct spec *s);
+/* v as d u x X o. */
+char *put_number(char *p, const struct spec *s, uint64_t v);
+/* n bytes, cut and padded as by s. */
+char *put_text(char *p, const struct spec *s, const char *text, size_t n);
+void sbuf_add_number(struct sbuf *b, const struct spec *s, uint64_t v);
+void sbuf_add_text(struct sbuf *b, const struct spec *s, const char *text, size_t n);

@@ -6,12 +6,12 @@
  * Types are classified as by QEMU's scripts/tracetool: char pointers are strings, other pointers
  * addresses, the rest integers of their size on x86-64.
  */
+#include "kvmft/put.h"
 #include "kvmft/qemu.h"
 
 #include <ctype.h>
 
 #define MAX_FORMAT 4096
-#define MAX_WIDTH  4095
 #define SCAN_TRIES 4096 /* places where a string might end, over one text */
 #define MAX_EVENTS 60000
 #define MAX_NOTES  64
@@ -151,51 +151,14 @@ static int qev_format_parse(const char **p, const char *end, char **out, const c
 
 /* ---- conversions ---- */
 
-struct conv {
-	bool left, plus, blank, alt, zero;
-	bool star;	 /* the width is an argument of its own, before this one */
-	int width, prec; /* prec -1 = none */
-	uint8_t size;	 /* bytes of the argument that count */
-	char type;
-};
-
-static int format_number(const char **p)
-{
-	int v = 0;
-
-	for (; **p >= '0' && **p <= '9'; ++*p)
-		v = MIN(v * 10 + (**p - '0'), MAX_WIDTH);
-	return v;
-}
-
 /* *p is at '%'; it moves past the conversion. False: not a known one. */
-static bool conv_parse(const char **p, struct conv *c)
+static bool conv_parse(const char **p, struct spec *c)
 {
-	memset(c, 0, sizeof(*c));
-	for (++*p; **p && strchr("-+ #0", **p); ++*p) {
-		c->left |= **p == '-';
-		c->plus |= **p == '+';
-		c->blank |= **p == ' ';
-		c->alt |= **p == '#';
-		c->zero |= **p == '0';
-	}
-	c->star = **p == '*';
-	*p += c->star;
-	c->width = c->star ? 0 : format_number(p);
-	c->prec = -1;
-	if (**p == '.') {
-		++*p;
-		c->prec = format_number(p);
-	}
-	c->size = 4;
-	for (; **p && strchr("hljztq", **p); ++*p)
-		c->size = **p == 'h' ? (uint8_t)(c->size == 2 ? 1 : 2) : 8;
-	c->type = **p;
-	if (!c->type || !strchr("diuxXocsp%", c->type) || (c->star && c->type == '%'))
-		return false;
-	if (c->type == 'p')
-		c->size = 8;
 	++*p;
+	if (!spec_parse(p, c) || c->star & STAR_PREC || (c->star && c->conv == '%'))
+		return false;
+	c->bytes = c->conv == 'p' || c->longs > 0 ? 8 : (uint8_t)(4 >> MIN(-c->longs, 2));
+	c->bare_zero = true;
 	return true;
 }
 
@@ -203,7 +166,7 @@ static bool conv_parse(const char **p, struct conv *c)
 static bool qev_format_fits(const struct qev *e)
 {
 	const char *p = e->format;
-	struct conv c;
+	struct spec c;
 	size_t n = 0;
 
 	if (!*p)
@@ -215,11 +178,11 @@ static bool qev_format_fits(const struct qev *e)
 		}
 		if (!conv_parse(&p, &c))
 			return false;
-		if (c.type == '%')
+		if (c.conv == '%')
 			continue;
 		if (c.star && (n == e->nargs || e->arg[n++].kind == QEV_STRING))
 			return false;
-		if (n == e->nargs || (c.type == 's') != (e->arg[n].kind == QEV_STRING))
+		if (n == e->nargs || (c.conv == 's') != (e->arg[n].kind == QEV_STRING))
 			return false;
 		n++;
 	}
@@ -704,18 +667,6 @@ const char *qevents_name(const struct qevents *q)
 
 /* ---- printing ---- */
 
-static void pad_text(const struct conv *c, const char *s, size_t n, struct sbuf *b)
-{
-	int pad;
-
-	if (c->prec >= 0)
-		n = MIN(n, (size_t)c->prec);
-	pad = c->width - (int)MIN(n, (size_t)c->width);
-	sbuf_addf(b, "%*s", c->left ? 0 : pad, "");
-	sbuf_add_mem(b, s, n);
-	sbuf_addf(b, "%*s", c->left ? pad : 0, "");
-}
-
 static uint64_t low_bytes(uint64_t v, unsigned int size)
 {
 	return size >= 8 ? v : v & ((1ull << 8 * size) - 1);
@@ -729,50 +680,41 @@ static uint64_t extend(uint64_t v, unsigned int size)
 	return sign ? (v ^ sign) - sign : v;
 }
 
-/* The C library gets a format made of what conv_parse() has understood. */
-static void print_number(const struct conv *c, uint64_t v, struct sbuf *b)
-{
-	const bool is_signed = c->type == 'd' || c->type == 'i', address = c->type == 'p';
-	const char *spec = TEXTF("%%%s%s%s%s%s*.*ll%c", c->left ? "-" : "", c->plus ? "+" : "",
-				 c->blank ? " " : "", c->alt || address ? "#" : "",
-				 c->zero ? "0" : "", address ? 'x' : c->type);
+static const struct spec address = { .conv = 'x', .alt = true, .bytes = 8, .bare_zero = true };
 
-	sbuf_addf(b, spec, c->width, c->prec,
-		  (long long)(is_signed ? extend(v, c->size) : low_bytes(v, c->size)));
-}
-
-static void print_conv(const struct conv *c, const struct qev_value *v, struct sbuf *b)
+static void print_conv(const struct spec *c, const struct qev_value *v, struct sbuf *b)
 {
-	struct conv plain = { .type = 'x', .alt = true, .size = 8, .prec = -1 };
+	struct spec hex = *c;
 	char ch = (char)v->num;
 
+	hex.conv = 'x';
+	hex.alt = true;
 	if (v->s) /* even if the format takes it for a number */
-		pad_text(c, v->s, v->len, b);
-	else if (c->type == 's')
-		print_number(&plain, v->num, b);
-	else if (c->type == 'c')
-		pad_text(c, &ch, 1, b);
-	else if (c->type == 'p' && !v->num)
-		pad_text(c, "(nil)", 5, b);
+		sbuf_add_text(b, c, v->s, v->len);
+	else if (c->conv == 's')
+		sbuf_add_number(b, &address, v->num);
+	else if (c->conv == 'c')
+		sbuf_add_text(b, c, &ch, 1);
+	else if (c->conv == 'p' && !v->num)
+		sbuf_add_text(b, c, "(nil)", 5);
 	else
-		print_number(c, v->num, b);
+		sbuf_add_number(b, c->conv == 'p' ? &hex : c, v->num);
 }
 
 void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct sbuf *b)
 {
 	const char *p = e->format;
-	struct conv c;
+	struct spec c;
 	size_t i = 0;
 
 	if (!e->format_usable || n != e->nargs) {
 		for (; i < n; i++) {
-			c = (struct conv){ .type = 'x', .alt = true, .size = 8, .prec = -1 };
-
+			c = address;
 			sbuf_addf(b, "%s%s=", i ? " " : "", i < e->nargs ? e->arg[i].name : "?");
 			if (i < e->nargs && e->arg[i].kind == QEV_SIGNED)
-				c.type = 'd';
+				c.conv = 'd';
 			if (i < e->nargs && e->arg[i].kind == QEV_UNSIGNED)
-				c.type = 'u';
+				c.conv = 'u';
 			print_conv(&c, &v[i], b);
 		}
 		return;
@@ -789,10 +731,10 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
 
 			/* As in C: a negative one means left-aligned. */
 			c.left |= width < 0;
-			c.width = (int)MIN(width < 0 ? -(int64_t)width : (int64_t)width,
-					   (int64_t)MAX_WIDTH);
+			c.width = (uint16_t)MIN(width < 0 ? -(int64_t)width : (int64_t)width,
+						(int64_t)SPEC_MOST);
 		}
-		if (c.type == '%')
+		if (c.conv == '%')
 			sbuf_addc(b, '%');
 		else
 			print_conv(&c, &v[i++], b);
@@ -818,24 +760,24 @@ static bool qevents_take(struct scan *s, const char *word)
 /*
  * limited: at most as many digits as the conversion's width, because another one follows at once.
  */
-static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint64_t *v)
+static bool scan_number(struct scan *s, const struct spec *c, bool limited, uint64_t *v)
 {
-	int base = c->type == 'o' ? 8 : strchr("xXp", c->type) ? 16 : 10;
+	int base = c->conv == 'o' ? 8 : strchr("xXp", c->conv) ? 16 : 10;
 	size_t most = limited ? (size_t)MAX(c->width, c->prec) : SIZE_MAX, n = 0;
 	bool minus = false;
 
 	while (s->p < s->end && *s->p == ' ' && (c->width || c->blank))
 		s->p++;
-	if (c->type == 'p' && qevents_take(s, "(nil)")) {
+	if (c->conv == 'p' && qevents_take(s, "(nil)")) {
 		*v = 0;
 		return true;
 	}
-	if (base == 10 && c->type != 'u') {
+	if (base == 10 && c->conv != 'u') {
 		minus = qevents_take(s, "-");
 		if (!minus && c->plus)
 			qevents_take(s, "+");
 	}
-	if (base == 16 && (c->alt || c->type == 'p') && !qevents_take(s, "0x"))
+	if (base == 16 && (c->alt || c->conv == 'p') && !qevents_take(s, "0x"))
 		qevents_take(s, "0X");
 	for (*v = 0; s->p < s->end && n < (most ?: SIZE_MAX); s->p++, n++) {
 		const int digit = str_hex_value(*s->p);
@@ -849,16 +791,16 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 		*v = 0 - *v;
 	while (c->left && c->width && s->p < s->end && *s->p == ' ')
 		s->p++;
-	return n || c->prec == 0;
+	return n || (c->has_prec && !c->prec);
 }
 
-static bool scan_conv(struct scan *s, const struct conv *c, const char *rest,
+static bool scan_conv(struct scan *s, const struct spec *c, const char *rest,
 		      const struct qev_arg *a, struct qev_value *v)
 {
-	uint8_t size = c->type == 'c' ? 1 : c->size;
+	uint8_t size = c->conv == 'c' ? 1 : c->bytes;
 
 	*v = (struct qev_value){ 0 };
-	if (c->type == 'c') {
+	if (c->conv == 'c') {
 		if (s->p == s->end)
 			return false;
 		v->num = (uint64_t)(int64_t)(signed char)*s->p++;
@@ -905,7 +847,7 @@ static bool qev_scan_string(const struct qev *e, const char *p, size_t i, struct
 static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan s,
 		      struct qev_value *v, unsigned int *tries)
 {
-	struct conv c;
+	struct spec c;
 
 	while (*p) {
 		if (*p != '%') {
@@ -916,22 +858,22 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 		if (!conv_parse(&p, &c))
 			return false;
 		/* A width is not printed: only how much it padded the number is known. */
-		if (c.star && c.type != 's') {
+		if (c.star && c.conv != 's') {
 			const char *from = s.p;
 
-			c.width = MAX_WIDTH;
+			c.width = SPEC_MOST;
 			if (i + 1 >= e->nargs || !scan_conv(&s, &c, p, &e->arg[i + 1], &v[i + 1]))
 				return false;
 			v[i] = (struct qev_value){ .num = (uint64_t)(s.p - from) };
 			i += 2;
 			continue;
 		}
-		if (c.type == 's')
+		if (c.conv == 's')
 			return !c.star && qev_scan_string(e, p, i, s, v, tries);
-		if (c.type == '%' ? !qevents_take(&s, "%")
+		if (c.conv == '%' ? !qevents_take(&s, "%")
 				  : !scan_conv(&s, &c, p, &e->arg[i], &v[i]))
 			return false;
-		i += c.type != '%';
+		i += c.conv != '%';
 	}
 	return s.p == s.end;
 }

@@ -702,62 +702,24 @@ static const char *plan_literal(struct build *b, const char *f)
 	return f;
 }
 
-static bool take_width(const char **f, uint16_t *v)
-{
-	uint64_t n = 0;
-
-	if (isdigit((unsigned char)**f) && !take_u64(f, PLAN_MAX_WIDTH, &n))
-		return false;
-	*v = (uint16_t)n;
-	return true;
-}
-
 /* "%" flags width .prec length conversion; false for those not printed here. */
-static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
+static bool parse_spec(const char **f, struct spec *s, uint32_t long_size)
 {
-	const char *f = *pf + 1;
-	int longs = 0;
-
-	for (; *f && strchr("#0-+", *f); f++) {
-		s->alt |= *f == '#';
-		s->zero |= *f == '0';
-		s->left |= *f == '-';
-		s->plus |= *f == '+';
-	}
-	if (*f == '*') {
-		s->star = STAR_WIDTH;
-		f++;
-	} else if (!take_width(&f, &s->width)) {
+	++*f;
+	if (!spec_parse(f, s) || s->blank || s->star > STAR_PREC || s->conv == '%' ||
+	    s->width > PLAN_MAX_WIDTH || s->prec > PLAN_MAX_WIDTH || s->longs < -2 || s->longs > 2)
 		return false;
-	}
-	if (*f == '.') {
-		f++;
-		if (*f == '*') {
-			if (s->star)
-				return false;
-			s->star = STAR_PREC;
-			f++;
-		} else if (s->has_prec = true, !take_width(&f, &s->prec)) {
-			return false;
-		}
-	}
-	for (; *f && strchr("hlLzZ", *f); f++)
-		longs = *f == 'h' ? longs - 1 : *f == 'l' ? longs + 1 : *f == 'L' ? 2 : 1;
-	if (longs < -2 || longs > 2 || !*f || !strchr("cduixXosp", *f))
-		return false;
-	s->conv = *f == 'i' ? 'd' : *f;
 	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
-	s->bytes = longs == -2			  ? 1
-		   : longs == -1		  ? 2
-		   : longs == 0			  ? 4
-		   : longs == 2 || long_size == 8 ? 8
-						  : (uint8_t)sizeof(long);
-	*pf = f + 1;
+	s->bytes = s->longs == -2			? 1
+		   : s->longs == -1			? 2
+		   : s->longs == 0			? 4
+		   : s->longs == 2 || long_size == 8	? 8
+							: (uint8_t)sizeof(long);
 	return true;
 }
 
 /* %p prints an address, %ps and the like a function, which is only an address here, too. */
-static bool parse_pointer(const char **f, struct pspec *s)
+static bool parse_pointer(const char **f, struct spec *s)
 {
 	s->alt = **f && strchr("sSfF", **f);
 	if (s->alt)

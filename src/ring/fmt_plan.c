@@ -8,35 +8,13 @@
  */
 #include "fmt_plan.h"
 
-/*
- * Numbers and texts as the kernel's printf shows them, which prints 0x0 for %#x of 0.
- *
- * Only what kernel print formats use: d u x X o c s with flags # 0 - +, width and precision.
- */
-
-static void add_repeat(struct pout *out, char c, size_t n)
+static void plan_text(struct pout *out, const struct spec *spec, const char *s, size_t n)
 {
-	memset(out->p, c, n);
-	out->p += n;
-}
-
-/* n bytes padded and cut like %s; they are printable already. */
-static void plan_text(struct pout *out, const struct pspec *spec, const char *s, size_t n)
-{
-	size_t pad;
-
-	if (spec->has_prec && n > spec->prec)
-		n = spec->prec;
-	pad = spec->width > n ? spec->width - n : 0;
-	if (pad && !spec->left)
-		add_repeat(out, ' ', pad);
-	pout_mem(out, s, n);
-	if (pad && spec->left)
-		add_repeat(out, ' ', pad);
+	out->p = put_text(out->p, spec, s, n);
 }
 
 /* The same for bytes from a record. */
-static void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, size_t n)
+static void plan_foreign(struct pout *out, const struct spec *spec, const char *s, size_t n)
 {
 	const uint64_t ones = 0x0101010101010101, high = ones << 7;
 	size_t plain = 0;
@@ -59,75 +37,11 @@ static void plan_foreign(struct pout *out, const struct pspec *spec, const char 
 	free(copy);
 }
 
-/* Digits of v, none for 0. */
-static char *digits(char *p, uint64_t v, char conv)
-{
-	char *end;
-
-	if (!v)
-		return p;
-	if (conv == 'x' || conv == 'X') {
-		end = put_hex(p, v);
-		for (; conv == 'X' && p < end; p++)
-			*p = (char)(*p >= 'a' ? *p - 'a' + 'A' : *p);
-		return end;
-	}
-	if (conv != 'o')
-		return put_dec(p, v);
-	end = p + (66 - __builtin_clzll(v)) / 3;
-	for (p = end; v; v >>= 3)
-		*--p = (char)('0' + (v & 7));
-	return end;
-}
-
 /* 0x and hex digits */
 static void plan_hex(struct pout *out, uint64_t v)
 {
 	pout_mem(out, "0x", 2);
 	out->p = put_hex(out->p, v);
-}
-
-/* v as printf would show it with that specification. */
-static void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
-{
-	char buf[24 + PUT_SLACK], *end, prefix[3];
-	size_t n, body, zeros = 0, pad, npre = 0;
-	unsigned int shift = 64 - 8u * spec->bytes;
-	bool neg = spec->conv == 'd' && (int64_t)(v << shift) < 0;
-
-	if (spec->conv == 'd')
-		v = (uint64_t)((int64_t)(v << shift) >> shift);
-	else
-		v = v << shift >> shift;
-	v = neg ? 0 - v : v;
-	end = digits(buf, v, spec->conv);
-	if (end == buf && !(spec->has_prec && !spec->prec))
-		*end++ = '0';
-	n = (size_t)(end - buf);
-	/* Sign or base in front of the digits. */
-	if (neg || (spec->plus && spec->conv == 'd'))
-		prefix[npre++] = neg ? '-' : '+';
-	if (spec->alt && (spec->conv == 'x' || spec->conv == 'X')) {
-		prefix[npre++] = '0';
-		prefix[npre++] = spec->conv;
-	}
-	if (spec->has_prec && spec->prec > n)
-		zeros = spec->prec - n;
-	if (spec->alt && spec->conv == 'o' && !zeros && (!n || buf[0] != '0'))
-		zeros = 1;
-	body = npre + zeros + n;
-	pad = spec->width > body ? spec->width - body : 0;
-	if (pad && spec->zero && !spec->left && !spec->has_prec) {
-		zeros += pad;
-		pad = 0;
-	}
-	if (pad && !spec->left)
-		add_repeat(out, ' ', pad);
-	pout_mem(out, prefix, npre);
-	add_repeat(out, '0', zeros);
-	pout_mem(out, buf, n);
-	if (pad && spec->left)
-		add_repeat(out, ' ', pad);
 }
 
 /* The quotient rounds to zero; no division is left undefined as in C. */
@@ -225,7 +139,7 @@ const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 	return at < n->nsym && n->sym[at].val == v ? &n->sym[at] : NULL;
 }
 
-static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64_t v,
+static void print_symbol(const struct pnode *n, const struct spec *spec, uint64_t v,
 			 struct pout *out)
 {
 	const struct psym *s = plan_symbol(n, (int64_t)v);
@@ -237,7 +151,7 @@ static void print_symbol(const struct pnode *n, const struct pspec *spec, uint64
 }
 
 /* A mask of several bits needs all of them; unnamed bits are left for the end, in hex. */
-static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_t v,
+static void print_flags(const struct pnode *n, const struct spec *spec, uint64_t v,
 			struct pout *out)
 {
 	bool any = false;
@@ -296,7 +210,7 @@ static void print_array(const struct pnode *n, const struct rec *rec, struct pou
 	pout_char(out, '}');
 }
 
-static void print_string(const struct pnode *n, const struct pspec *spec, const struct rec *rec,
+static void print_string(const struct pnode *n, const struct spec *spec, const struct rec *rec,
 			 struct pout *out)
 {
 	const uint8_t *p;
@@ -321,7 +235,7 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 	}
 }
 
-static void print_arg(const struct pseg *s, const struct pspec *spec, const struct rec *rec,
+static void print_arg(const struct pseg *s, const struct spec *spec, const struct rec *rec,
 		      struct pout *out)
 {
 	uint64_t v;
@@ -345,7 +259,7 @@ static void print_arg(const struct pseg *s, const struct pspec *spec, const stru
 		if (c)
 			plan_foreign(out, spec, &c, 1);
 	} else {
-		plan_number(out, spec, v);
+		out->p = put_number(out->p, spec, v);
 	}
 }
 
@@ -356,7 +270,7 @@ void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out)
 	} else if (s->star) {
 		/* Width or precision from an argument; a negative one counts as none. */
 		int32_t n = (int32_t)plan_eval(s->star, rec);
-		struct pspec spec = s->spec;
+		struct spec spec = s->spec;
 
 		if (n >= 0 && spec.star == STAR_WIDTH) {
 			spec.width = (uint16_t)MIN(n, PLAN_MAX_WIDTH);

@@ -75,21 +75,10 @@ struct pnode {
 	struct pnode *owned; /* list of all nodes, for freeing */
 };
 
-enum pstar { STAR_NONE, STAR_WIDTH, STAR_PREC };
-
-#define PLAN_MAX_WIDTH	  512
-
-struct pspec {
-	char conv; /* d u x X o c s p, or 0: literal text */
-	bool left, zero, alt, plus;
-	bool has_prec;
-	uint16_t width, prec;
-	enum pstar star;
-	uint8_t bytes; /* of the number after truncation: 1, 2, 4, 8 */
-};
+#define PLAN_MAX_WIDTH 512
 
 struct pseg {
-	struct pspec spec;
+	struct spec spec;
 	char *text;
 	size_t len;
 	const struct pnode *arg, *star;

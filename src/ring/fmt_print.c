@@ -62,72 +62,48 @@ static uint64_t next_number(struct args *a, size_t size, bool is_signed)
 	return v;
 }
 
-/* A width or precision, of digits or an argument. */
-static const char *next_width(const char *s, struct args *a, int *v)
-{
-	if (*s == '*') {
-		*v = (int)next_number(a, sizeof(uint32_t), true);
-		s++;
-	}
-	for (; isdigit((unsigned char)*s); s++)
-		*v = MIN(*v, 999) * 10 + *s - '0';
-	*v = MAX(MIN(*v, 64), -64);
-	return s;
-}
+#define PRINTK_MOST 64 /* width and precision */
 
 /* s: behind a %. Returns what is behind the conversion. */
 static const char *convert(const char *s, struct args *a, uint32_t long_size, struct sbuf *out)
 {
-	char spec[16] = "%", *to = spec + 1;
-	int width = 0, precision = 0, shorts = 0, longs = 0, len;
-	bool has_precision, wide;
 	const char *text;
-	size_t size;
+	struct spec c;
+	size_t len;
+	int n;
 
-	for (; *s && strchr("-+ #0", *s) && to < spec + 6; s++)
-		*to++ = *s;
-	s = next_width(s, a, &width);
-	has_precision = *s == '.';
-	s = has_precision ? next_width(s + 1, a, &precision) : s;
-	precision = has_precision ? precision : -1;
-	for (; *s && strchr("hlLzjt", *s); s++) {
-		shorts += *s == 'h';
-		longs += *s == 'h' ? 0 : *s == 'L' ? 2 : 1;
+	if (!spec_parse(&s, &c)) {
+		a->p = a->end;
+		return s;
 	}
-	size = longs > 1 ? 8 : longs ? long_size : shorts ? 4u >> MIN(shorts, 2) : 4;
-	wide = *s == 'p' && s[1] && strchr("SsxKefF", s[1]);
-	switch (*s) {
-	case '%': sbuf_addc(out, '%'); break;
-	case 'c': sbuf_addc(out, (char)next_number(a, 1, false)); break;
-	case 'd':
-	case 'i':
-	case 'u':
-	case 'x':
-	case 'X':
-	case 'o':
-		memcpy(to, "*.*ll", 5);
-		to[5] = *s;
-		sbuf_addf(out, spec, width, precision,
-			  (long long)next_number(a, size, *s == 'd' || *s == 'i'));
-		break;
-	case 'p':
-		if (wide)
-			sbuf_addf(out, "0x%llx", (long long)next_number(a, long_size, false));
-		for (; isalnum((unsigned char)s[1]); s++)
-			;
-		if (wide)
-			break; /* else the kernel kept the text */
-			       /* fallthrough */
-	case 's':
+	if (c.star & STAR_WIDTH) {
+		n = (int)next_number(a, sizeof(uint32_t), true);
+		c.left |= n < 0;
+		c.width = (uint16_t)MIN(n < 0 ? -(int64_t)n : n, PRINTK_MOST);
+	}
+	n = c.star & STAR_PREC ? (int)next_number(a, sizeof(uint32_t), true) : c.prec;
+	c.has_prec |= c.star & STAR_PREC && (n >= 0 || c.conv == 's');
+	c.prec = (uint16_t)MIN(MAX(n, 0), PRINTK_MOST);
+	c.width = MIN(c.width, (uint16_t)PRINTK_MOST);
+	c.bytes = (uint8_t)(c.longs > 1 ? 8 : c.longs > 0 ? long_size : 4u >> MIN(-c.longs, 2));
+	c.bare_zero = true;
+	if (c.conv == '%') {
+		sbuf_addc(out, '%');
+	} else if (c.conv == 'c') {
+		sbuf_addc(out, (char)next_number(a, 1, false));
+	} else if (c.conv == 'p' && *s && strchr("SsxKefF", *s)) {
+		sbuf_addf(out, "0x%llx", (long long)next_number(a, long_size, false));
+	} else if (c.conv != 's' && c.conv != 'p') {
+		sbuf_add_number(out, &c, next_number(a, c.bytes, c.conv == 'd'));
+	} else { /* of other pointers the kernel kept the text */
 		text = (const char *)a->p;
-		len = (int)strnlen(text, (size_t)(a->end - a->p));
-		a->p += MIN(len + 1, a->end - a->p);
-		sbuf_addf(out, "%*.*s", width, has_precision ? MIN(MAX(precision, 0), len) : len,
-			  text);
-		break;
-	default: a->p = a->end; return s;
+		len = strnlen(text, (size_t)(a->end - a->p));
+		a->p += MIN((ptrdiff_t)len + 1, a->end - a->p);
+		sbuf_add_text(out, &c, text, len);
 	}
-	return s + 1;
+	while (c.conv == 'p' && isalnum((unsigned char)*s))
+		s++;
+	return s;
 }
 
 /* False, and nothing printed, if the capture does not have the text. */
@@ -610,7 +586,7 @@ static const struct pnode *plain_field(const struct pnode *n, bool *is_signed)
 /* The code that prints a field with this specification; C_SEGMENT if there is none. */
 static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed)
 {
-	const struct pspec *c = &s->spec;
+	const struct spec *c = &s->spec;
 	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
 	unsigned int bytes;
 
@@ -683,7 +659,7 @@ void plan_lower(struct fmt_plan *p)
 
 	p->room = ROOM_BLOCKS;
 	for (size_t k = 0; k < p->nseg; k++) {
-		const struct pspec *c = &p->seg[k].spec;
+		const struct spec *c = &p->seg[k].spec;
 		size_t width = (size_t)c->width + c->prec + (p->seg[k].star ? PLAN_MAX_WIDTH : 0);
 		struct room r = { ROOM_NUMBER + width, 0 };
 
