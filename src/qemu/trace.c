@@ -142,22 +142,6 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 	return 1;
 }
 
-static void name_add(struct qtrace *t, uint64_t id, const char *s, uint32_t len)
-{
-	struct simple *m = t->simple;
-	struct simple_name *slot;
-
-	if (m->n >= MAX_NAMES)
-		return;
-	slot = xarray_grow(&m->name, m->n, &m->cap, sizeof(*slot));
-	slot->s = xstrndup(s, len);
-	slot->len = (uint32_t)strlen(slot->s);
-	str_printable(slot->s);
-	slot->ev = qevents_find(t->o.events, slot->s, slot->len);
-	m->n++;
-	xu64map_put(&m->by_id, id, m->n - 1);
-}
-
 /* After the header, whatever the version. */
 static int simple_rewind(struct qtrace *t)
 {
@@ -332,6 +316,7 @@ static int simple_next(struct qtrace *t, struct qtrace_item *item)
 static int names_collect(struct qtrace *t)
 {
 	struct qtrace_stats before = t->st;
+	struct simple *m = t->simple;
 	const uint8_t *p, *name;
 	uint64_t type;
 	uint32_t len;
@@ -352,7 +337,16 @@ static int names_collect(struct qtrace *t)
 		ret = mapping_read(t, &type, &name, &len);
 		if (ret <= 0)
 			break;
-		name_add(t, type, (const char *)name, len);
+		if (m->n < MAX_NAMES) {
+			struct simple_name *slot =
+				xarray_grow(&m->name, m->n, &m->cap, sizeof(*slot));
+
+			slot->s = xstrndup((const char *)name, len);
+			slot->len = (uint32_t)strlen(slot->s);
+			str_printable(slot->s);
+			slot->ev = qevents_find(t->o.events, slot->s, slot->len);
+			xu64map_put(&m->by_id, type, m->n++);
+		}
 		qbuf_skip(&t->buf, 20 + len);
 	}
 	t->st = before;

@@ -499,15 +499,6 @@ static bool may_be_same(const struct lane *q, const struct lane *h)
 
 /* ---- a stretch ---- */
 
-static bool rate_allowed(const struct match *m, uint64_t rate)
-{
-	s128 nominal = ((s128)m->khz << 32) / 1000000;
-
-	if (!m->khz)
-		return rate >= RATE_LEAST && rate <= RATE_MOST;
-	return rate - nominal <= nominal >> KHZ_SHIFT && nominal - rate <= nominal >> KHZ_SHIFT;
-}
-
 /* The sum of the differences of distances, in cycles; up to `most`. *largest of them. */
 static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h, size_t n,
 				uint64_t most, uint64_t *largest)
@@ -537,13 +528,16 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 			 struct found *f)
 {
 	uint64_t t = q[n - 1].at - q->at, largest;
+	uint64_t nominal = (uint64_t)(((s128)m->khz << 32) / 1000000), off = nominal >> KHZ_SHIFT;
 
 	*f = (struct found){ .part = 1ull << 31, .next = 1ull << 31 };
 	for (size_t i = 0; i + n <= h->n && t && t >> 40 == 0 && m->work < WORK; i++) {
-		uint64_t d = h->v[i + n - 1].at - h->v[i].at, most, sum, part;
+		uint64_t d = h->v[i + n - 1].at - h->v[i].at, rate, most, sum, part;
 
 		m->work++;
-		if (!d || d >> 40 || !rate_allowed(m, (uint64_t)(((s128)d << 32) / t)))
+		rate = d >> 40 ? 0 : (uint64_t)(((s128)d << 32) / t);
+		if (!rate || rate < (m->khz ? nominal - off : RATE_LEAST) ||
+		    rate > (m->khz ? nominal + off : RATE_MOST))
 			continue;
 		most = (uint64_t)((s128)d * f->next >> 32) * n;
 		sum = stretch_differs(q, &h->v[i], n, most, &largest);
@@ -554,7 +548,7 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 					     .part = part,
 					     .next = f->part,
 					     .largest = largest,
-					     .rate = (uint64_t)(((s128)d << 32) / t) };
+					     .rate = rate };
 		else
 			f->next = MIN(f->next, part);
 	}
@@ -739,18 +733,6 @@ static void lane_pairs(struct match *x, const struct lane *q)
 					sizeof(*x->out->v));
 }
 
-static bool all_pairs(struct match *x)
-{
-	x->out->n = 0;
-	x->out->rate = x->m.rate;
-	for (size_t i = 0; i < x->q.n; i++)
-		lane_pairs(x, &x->q.lane[i]);
-	if (x->out->n < LEAST)
-		return false;
-	array_sort(x->out->v, x->out->n, by_at);
-	return true;
-}
-
 /* ---- the search ---- */
 
 /* Until a stretch leads to pairs. */
@@ -762,9 +744,17 @@ static bool try_lanes(struct match *x, const struct lane *q, const struct lane *
 	for (size_t i = 0; i < STRETCHES && q->n >= n && h->n >= n; i++) {
 		size_t first = (q->n - n) * i / (STRETCHES - 1);
 
-		if (stretch_find(x, &q->v[first], n, h, &f) && model_init(x, q, first, n, h, &f) &&
-		    all_pairs(x))
-			return true;
+		if (!stretch_find(x, &q->v[first], n, h, &f) ||
+		    !model_init(x, q, first, n, h, &f))
+			continue;
+		x->out->n = 0;
+		x->out->rate = x->m.rate;
+		for (size_t k = 0; k < x->q.n; k++)
+			lane_pairs(x, &x->q.lane[k]);
+		if (x->out->n < LEAST)
+			continue;
+		array_sort(x->out->v, x->out->n, by_at);
+		return true;
 	}
 	return false;
 }
@@ -873,17 +863,6 @@ static bool agree(struct bounds *b)
 	for (size_t i = 0; i < b->n; i++)
 		again |= b->lo[i] > b->hi[i];
 	return !again && b->dropped <= b->n >> DROP_SHIFT;
-}
-
-static bool both_sides(const struct qpairs *p)
-{
-	size_t lo = 0, hi = 0;
-
-	for (size_t i = 0; i < p->n; i++) {
-		lo += p->v[i].lo != 0;
-		hi += p->v[i].hi != UINT64_MAX;
-	}
-	return lo >= MIN_BOTH && hi >= MIN_BOTH;
 }
 
 static bool has_both(const struct bounds *b, size_t i)
@@ -1054,7 +1033,13 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	p->first = h.first;
 	p->last = h.last;
 	if (!ret && match(&q, &h, map->cap->tsc_khz, &pairs, &p->why)) {
-		if (both_sides(&pairs))
+		size_t lo = 0, hi = 0;
+
+		for (size_t i = 0; i < pairs.n; i++) {
+			lo += pairs.v[i].lo != 0;
+			hi += pairs.v[i].hi != UINT64_MAX;
+		}
+		if (lo >= MIN_BOTH && hi >= MIN_BOTH)
 			place_timed(p, &pairs, q.unit);
 		else
 			p->why = "what both sides show bounds its time from one side only";
