@@ -56,16 +56,33 @@ static bool has_own(const struct solution *s, uint32_t vcpu)
 	return false;
 }
 
-/*
- * The offset used for a vCPU that could not be solved separately may not fit it: contradict its
- * events, or move all of them out of the host's recording.
- */
-static void count_rest(struct solve *s, struct solution *out)
+void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
 {
-	const struct solve_span span = solve_span_of(s, &out->r);
-	uint32_t sought = out->missed;
-	const char *why = out->missed_why;
+	struct solve_span span;
+	const char *why;
+	uint32_t sought;
+	bool need_own;
 
+	solve_run(s, SOLVE_ALL, &out->r);
+	need_own = !out->r.found;
+	out->tried = true;
+	out->map = *map;
+	/* Too many events of some vCPU contradict what fits the others, or have no place. */
+	for (size_t i = 0; i < solve_vcpus(s) && !need_own; i++) {
+		uint64_t inside, outside;
+
+		solve_count(s, i, &out->r, &inside, &outside);
+		need_own = !serves(inside, outside) || solve_leaves(s, i, &out->r);
+	}
+	if (need_own)
+		find_own(s, out);
+	/*
+	 * The offset used for a vCPU that could not be solved separately may not fit it: contradict
+	 * its events, or move all of them out of the host's recording.
+	 */
+	span = solve_span_of(s, &out->r);
+	sought = out->missed;
+	why = out->missed_why;
 	if (!why || !has_own(out, sought))
 		out->missed_why = NULL;
 	for (size_t i = 0; out->r.found && i < solve_vcpus(s); i++) {
@@ -83,26 +100,6 @@ static void count_rest(struct solve *s, struct solution *out)
 		out->missed_why =
 			why && sought == id ? why : "none of the other vCPUs' offsets fits it";
 	}
-}
-
-void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
-{
-	bool need_own;
-
-	solve_run(s, SOLVE_ALL, &out->r);
-	need_own = !out->r.found;
-	out->tried = true;
-	out->map = *map;
-	/* Too many events of some vCPU contradict what fits the others, or have no place. */
-	for (size_t i = 0; i < solve_vcpus(s) && !need_own; i++) {
-		uint64_t inside, outside;
-
-		solve_count(s, i, &out->r, &inside, &outside);
-		need_own = !serves(inside, outside) || solve_leaves(s, i, &out->r);
-	}
-	if (need_own)
-		find_own(s, out);
-	count_rest(s, out);
 }
 
 void solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
@@ -144,20 +141,16 @@ bool solution_is_sure(const struct solution *s)
 	return s->r.found && !s->r.equal && events && !outside;
 }
 
-static uint64_t offset_bound(const struct solve_result *r)
-{
-	return MAX(r->offset_hi - r->offset, r->offset - r->offset_lo);
-}
-
 uint64_t solution_bound(const struct solution *s)
 {
 	const struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
 	uint64_t most = 0, lo, hi;
 
-	if (!s->n_own && s->r.found)
-		most = offset_bound(&s->r);
-	for (size_t i = 0; i < s->n_own; i++)
-		most = MAX(most, offset_bound(&s->own[i].r));
+	for (size_t i = 0; i < (s->n_own ?: (size_t)s->r.found); i++) {
+		const struct solve_result *r = s->n_own ? &s->own[i].r : &s->r;
+
+		most = MAX(most, MAX(r->offset_hi - r->offset, r->offset - r->offset_lo));
+	}
 	if (!most)
 		return 0;
 	return tsc_to_host(&scale, most, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);

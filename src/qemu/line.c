@@ -113,20 +113,6 @@ static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 	return true;
 }
 
-/* The day (since 1970, local) whose ns_of_day is nearest to t->o.near. */
-static int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day)
-{
-	time_t now = (time_t)(t->o.near / NS);
-	int64_t today, second = (int64_t)(ns_of_day / NS), then;
-	struct tm tm;
-
-	if (!localtime_r(&now, &tm))
-		return 0;
-	today = qline_days(tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
-	then = tm.tm_hour * 3600 + tm.tm_min * 60 + tm.tm_sec;
-	return second - then > DAY / 2 ? today - 1 : then - second > DAY / 2 ? today + 1 : today;
-}
-
 /* "Z", "+01:00", "-0130"; seconds east of Greenwich. *known false: there is none. */
 static bool zone(struct qline *l, int64_t *east, bool *known)
 {
@@ -264,25 +250,12 @@ static bool ends_with_colon(const char *s, size_t n)
 	return n > 1 && s[n - 1] == ':';
 }
 
-/* What may come between time and name: where the name is, judging only by the words. */
-static struct qline name_at(struct qline l)
-{
-	struct qline at = l, second;
-	const char *word;
-	size_t n = qline_word(&at, &word);
-
-	if (ends_with_colon(word, n)) /* PROG: */
-		return at;
-	second = at;
-	n = qline_word(&second, &word);
-	return ends_with_colon(word, n) ? second : l; /* GUEST PROG: */
-}
-
 static bool new_form(const struct qevents *events, struct qline l, struct qtrace_item *item)
 {
 	struct qline at;
 	const char *word;
 	uint64_t id;
+	size_t n;
 
 	if (!qline_iso(&l, item) || !qline_char(&l, ' '))
 		return false;
@@ -300,7 +273,14 @@ static bool new_form(const struct qevents *events, struct qline l, struct qtrace
 		if (!qline_word(&at, &word))
 			break;
 	}
-	return qline_event(events, name_at(l), true, item);
+	/* What may come between time and name: "PROG:" or "GUEST PROG:". */
+	at = l;
+	n = qline_word(&at, &word);
+	if (!ends_with_colon(word, n)) {
+		n = qline_word(&at, &word);
+		at = ends_with_colon(word, n) ? at : l;
+	}
+	return qline_event(events, at, true, item);
 }
 
 static bool log_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
@@ -431,23 +411,6 @@ static bool count_before(struct qline l, const char *what, uint64_t *n)
 	return qline_digits(&digits, 1, 9, n);
 }
 
-/* "message repeated 5 times: [ NAME TEXT]": the line counts for that many. */
-static struct qline unfold(struct qtrace *t, struct qline l)
-{
-	static const char head[] = "message repeated ";
-	const char *open = memmem(l.p, (size_t)(l.end - l.p), ": [ ", 4);
-	uint64_t times;
-
-	if ((size_t)(l.end - l.p) < sizeof(head) || memcmp(l.p, head, sizeof(head) - 1) || !open ||
-	    !count_before(l, " times", &times))
-		return l;
-	t->st.folded += times ? times - 1 : 0;
-	l.p = open + 4;
-	if (l.end > l.p && l.end[-1] == ']')
-		l.end--;
-	return l;
-}
-
 static bool word_is_qemu(const char *s, size_t n)
 {
 	return (n > 4 && !memcmp(s, "qemu", 4)) || (n > 3 && !memcmp(s, "kvm", 3));
@@ -455,11 +418,12 @@ static bool word_is_qemu(const char *s, size_t n)
 
 static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
 {
+	static const char head[] = "message repeated ";
 	struct qline l = { s, s + n };
-	const char *word;
+	const char *word, *open;
 	int32_t pid;
 	size_t len;
-	uint64_t pri;
+	uint64_t pri, times;
 
 	if (qline_char(&l, '<') && (!qline_digits(&l, 1, 3, &pri) || !qline_char(&l, '>')))
 		return false;
@@ -479,7 +443,16 @@ static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace
 		item->kind = QTRACE_LOST;
 		return true;
 	}
-	return qline_event(t->o.events, unfold(t, l), word_is_qemu(word, len), item);
+	/* "message repeated 5 times: [ NAME TEXT]": the line counts for that many. */
+	open = memmem(l.p, (size_t)(l.end - l.p), ": [ ", 4);
+	if (open && (size_t)(l.end - l.p) >= sizeof(head) && !memcmp(l.p, head, sizeof(head) - 1) &&
+	    count_before(l, " times", &times)) {
+		t->st.folded += times ? times - 1 : 0;
+		l.p = open + 4;
+		if (l.end > l.p && l.end[-1] == ']')
+			l.end--;
+	}
+	return qline_event(t->o.events, l, word_is_qemu(word, len), item);
 }
 
 const struct qtrace_reader qtrace_syslog = { .format = QTRACE_SYSLOG, .line = syslog_line };
@@ -498,25 +471,30 @@ const struct qtrace_reader qtrace_syslog = { .format = QTRACE_SYSLOG, .line = sy
 
 static bool ust_stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
-	struct qline at = *l;
+	struct qline at = *l, time;
+	const time_t now = (time_t)(t->o.near / NS);
+	int64_t day = 0, then;
 	uint64_t of_day;
-	bool ok;
+	struct tm tm;
 
 	if (!qline_char(&at, '['))
 		return false;
 	item->clock = QTRACE_REALTIME;
-	ok = qline_iso(&at, item);
-	if (!ok) {
-		struct qline time = at;
-
-		ok = qline_time_of_day(&time, &of_day, &item->unit) &&
-		     qline_local(qline_nearest_day(t, of_day), of_day, &item->ns);
-		if (ok)
+	time = at;
+	if (!qline_iso(&at, item) && qline_time_of_day(&time, &of_day, &item->unit)) {
+		/* On the day (since 1970, local) on which it is nearest to t->o.near. */
+		if (localtime_r(&now, &tm)) {
+			day = qline_days(tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+			then = (int64_t)(of_day / NS) -
+			       (tm.tm_hour * 3600 + tm.tm_min * 60 + tm.tm_sec);
+			day += then > DAY / 2 ? -1 : -then > DAY / 2;
+		}
+		if (qline_local(day, of_day, &item->ns))
 			at = time;
-		else
-			ok = qline_seconds(&at, item);
 	}
-	if (!ok || !qline_char(&at, ']'))
+	if (at.p == l->p + 1 && !qline_seconds(&at, item))
+		return false;
+	if (!qline_char(&at, ']'))
 		return false;
 	*l = at;
 	return true;

@@ -702,39 +702,33 @@ static const char *plan_literal(struct build *b, const char *f)
 	return f;
 }
 
-/* "%" flags width .prec length conversion; false for those not printed here. */
-static bool parse_spec(const char **f, struct spec *s, uint32_t long_size)
+/* f is at "%"; false for a conversion that is not printed here. */
+static bool conversion_parse(const char **f, struct spec *s, uint32_t long_size)
 {
 	++*f;
 	if (!spec_parse(f, s) || s->blank || s->star > STAR_PREC || s->conv == '%' ||
 	    s->width > PLAN_MAX_WIDTH || s->prec > PLAN_MAX_WIDTH || s->longs < -2 || s->longs > 2)
 		return false;
 	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
-	s->bytes = s->longs == -2			? 1
-		   : s->longs == -1			? 2
-		   : s->longs == 0			? 4
-		   : s->longs == 2 || long_size == 8	? 8
-							: (uint8_t)sizeof(long);
-	return true;
-}
-
-/* %p prints an address, %ps and the like a function, which is only an address here, too. */
-static bool parse_pointer(const char **f, struct spec *s)
-{
+	s->bytes = s->longs == -2		     ? 1
+		   : s->longs == -1		     ? 2
+		   : s->longs == 0		     ? 4
+		   : s->longs == 2 || long_size == 8 ? 8
+						     : (uint8_t)sizeof(long);
+	if (s->conv != 'p')
+		return true;
+	/* %p prints an address, %ps and the like a function, which is only an address here, too. */
 	s->alt = **f && strchr("sSfF", **f);
-	if (s->alt)
-		(*f)++;
-	else if (isalpha((unsigned char)**f))
-		return false; /* %pI4, %pM, %ph ...: not printed here */
-	return !s->star;
+	*f += s->alt;
+	/* %pI4, %pM, %ph ... are not printed here. */
+	return !s->star && (s->alt || !isalpha((unsigned char)**f));
 }
 
 static const char *conversion(struct build *b, const char *f)
 {
 	struct pseg *s = segment(b);
 
-	if (!parse_spec(&f, &s->spec, b->f->long_size) ||
-	    (s->spec.conv == 'p' && !parse_pointer(&f, &s->spec))) {
+	if (!conversion_parse(&f, &s->spec, b->f->long_size)) {
 		build_fail(b);
 		return f;
 	}

@@ -57,22 +57,16 @@ static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 	return neg_a != neg_b ? 0 - x / y : x / y;
 }
 
-/* Shift distances count modulo the width, as on the machine. */
-static uint64_t shift(enum pop op, struct ptype t, uint64_t a, uint64_t b)
-{
-	b &= t.bytes == 8 ? 63 : 31;
-	if (op == OP_SHL)
-		return a << b;
-	return t.is_signed ? (uint64_t)((int64_t)a >> b) : a >> b;
-}
-
 uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 {
 	bool less, more;
 
 	a = plan_fit(a, t.bytes, t.is_signed);
-	if (op == OP_SHL || op == OP_SHR)
-		return plan_fit(shift(op, t, a, b), t.bytes, t.is_signed);
+	if (op == OP_SHL || op == OP_SHR) {
+		b &= t.bytes == 8 ? 63 : 31; /* as on the machine */
+		a = op == OP_SHL ? a << b : t.is_signed ? (uint64_t)((int64_t)a >> b) : a >> b;
+		return plan_fit(a, t.bytes, t.is_signed);
+	}
 	b = plan_fit(b, t.bytes, t.is_signed);
 	less = t.is_signed ? (int64_t)a < (int64_t)b : a < b;
 	more = t.is_signed ? (int64_t)a > (int64_t)b : a > b;
@@ -139,17 +133,6 @@ const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 	return at < n->nsym && n->sym[at].val == v ? &n->sym[at] : NULL;
 }
 
-static void print_symbol(const struct pnode *n, const struct spec *spec, uint64_t v,
-			 struct pout *out)
-{
-	const struct psym *s = plan_symbol(n, (int64_t)v);
-
-	if (s)
-		plan_text(out, spec, s->str, s->len);
-	else
-		plan_hex(out, v);
-}
-
 /* A mask of several bits needs all of them; unnamed bits are left for the end, in hex. */
 static void print_flags(const struct pnode *n, const struct spec *spec, uint64_t v,
 			struct pout *out)
@@ -213,8 +196,10 @@ static void print_array(const struct pnode *n, const struct rec *rec, struct pou
 static void print_string(const struct pnode *n, const struct spec *spec, const struct rec *rec,
 			 struct pout *out)
 {
+	const struct psym *sym;
 	const uint8_t *p;
 	uint32_t len;
+	uint64_t v;
 
 	switch (n->kind) {
 	case P_TEXT: plan_text(out, spec, n->text, n->len); break;
@@ -226,7 +211,14 @@ static void print_string(const struct pnode *n, const struct spec *spec, const s
 	case P_POINTER: /* libtraceevent prints it without 0x */
 		out->p = put_hex(out->p, fmt_get(rec->data + n->off, n->size));
 		break;
-	case P_SYMBOL: print_symbol(n, spec, plan_eval(n->a, rec), out); break;
+	case P_SYMBOL:
+		v = plan_eval(n->a, rec);
+		sym = plan_symbol(n, (int64_t)v);
+		if (sym)
+			plan_text(out, spec, sym->str, sym->len);
+		else
+			plan_hex(out, v);
+		break;
 	case P_FLAGS: print_flags(n, spec, plan_eval(n->a, rec), out); break;
 	case P_HEX: print_hex(n, rec, out); break;
 	case P_ARRAY: print_array(n, rec, out); break;
