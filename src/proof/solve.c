@@ -254,8 +254,8 @@ static size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v,
 }
 
 /* What a vCPU's events are at that host time; *w: window_at(). */
-static enum solve_fit fit_at(const struct solve *s, const struct solve_vcpu *v, int64_t h,
-			     size_t *w)
+static enum solve_fit solve_fit_at(const struct solve *s, const struct solve_vcpu *v, int64_t h,
+				   size_t *w)
 {
 	*w = solve_window_at(s, v, h);
 	if (!v->w.n || h < solve_h(s, v->w.v[0].from) || *w >= v->w.n)
@@ -906,7 +906,7 @@ static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, ui
 	*hits = *wrong = 0;
 	for (size_t i = 0; i < v->ne; i++) {
 		size_t w;
-		enum solve_fit f = fit_at(s, v, solve_h(s, v->e[i] - offset), &w);
+		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[i] - offset), &w);
 
 		if (f == SOLVE_UNKNOWN)
 			continue;
@@ -1182,7 +1182,7 @@ void solve_count(const struct solve *s, size_t i, const struct solve_result *r, 
 
 	*inside = *outside = 0;
 	for (size_t k = 0; k < v->ne; k++) {
-		enum solve_fit f = fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
+		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
 
 		*inside += f == SOLVE_INSIDE;
 		*outside += f == SOLVE_OUTSIDE;
@@ -1203,7 +1203,7 @@ uint64_t solve_leaves(const struct solve *s, size_t i, const struct solve_result
 	 * inside now and then, so one that is outside outweighs several that are not.
 	 */
 	for (size_t k = 0; k < v->ne; k++) {
-		enum solve_fit f = fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
+		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
 
 		sum += f == SOLVE_INSIDE ? 1 : f == SOLVE_OUTSIDE ? -16 : 0;
 		if (sum <= 0) {
@@ -1235,7 +1235,7 @@ struct solve_span solve_span_of(const struct solve *s, const struct solve_result
 			int64_t h = solve_h(s, s->v[i].e[k] - r->offset);
 			size_t w;
 
-			if (fit_at(s, &s->v[i], h, &w) != SOLVE_INSIDE)
+			if (solve_fit_at(s, &s->v[i], h, &w) != SOLVE_INSIDE)
 				continue;
 			span.from = MIN(span.from, h);
 			span.to = MAX(span.to, h);
