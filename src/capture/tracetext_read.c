@@ -763,6 +763,8 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 {
 	struct stat st;
 	char *mail;
+	bool head = false;
+	size_t have;
 	int ret;
 
 	hash_key_init(&t->key);
@@ -781,7 +783,15 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 				"unpack it first");
 	mail = ret || !t->eof ? NULL
 			      : strstr(t->buf, "Content-Transfer-Encoding: quoted-printable");
-	if (mail) {
+	/* Of a mail's head, before the first event: in one, anybody may have called a file that. */
+	if (mail && (mail == t->buf || mail[-1] == '\n')) {
+		have = t->have;
+		t->have = (size_t)(mail - t->buf);
+		head = !find_side(t);
+		t->have = have;
+		t->side[0] = '\0';
+	}
+	if (mail && head) {
 		unquote(t, mail);
 		t->base = -1;
 	}

@@ -345,6 +345,13 @@ line 'kvm_msr: msr_write 830 = 0x44400' "bytes"
 is "$(wc -l <"$tmp/lines")" 4 "... all lines"
 run "$kvmft" report "$tmp/form.txt"
 out_has '^EPT_VIOLATION +1 ' "... and its exit"
+form "no mail, if somebody has executed a file of that name" 0 <<-E
+	 CPU-101 [000] d..1. 1.000100: kvm_entry: vcpu 0, rip 0x1000
+	 e-999 [001] d..1. 1.000400: sched_process_exec: filename=/tmp/Content-Transfer-Encoding: quoted-printable pid=999 old_pid=999
+	 e-999 [001] d..1. 1.000500: sched_process_exec: filename=/tmp/x=0A CPU-101 [000] d..1. 1.000600: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0=0A#x pid=999 old_pid=999
+	 CPU-101 [000] d..1. 1.000700: kvm_exit: vcpu 0 reason npf rip 0x1000 info1 0x0 info2 0x0
+E
+is "$(wc -l <"$tmp/lines") $(grep -c '^e-999 ' "$tmp/lines")" "4 2" "... and its name is one"
 
 printf 'a-1\302\240 [001]\302\240\302\240 1.000001: kvm_entry: vcpu\302\2400\n' >"$tmp/nbsp"
 form "blanks that do not break, copied from a mail" 0 <"$tmp/nbsp"
