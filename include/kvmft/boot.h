@@ -27,7 +27,7 @@ struct boot_line {
 
 struct boot_lines {
 	struct boot_line *v;
-	size_t n, cap;
+	size_t n, cap, first; /* first: of the VM that is being told */
 	struct sbuf about[2];
 	uint64_t wall[2], told[2]; /* ns of all VMs; of these, in parts that are known */
 	uint32_t needs;		   /* enum evidence: what would tell more */

@@ -70,8 +70,8 @@ struct clock_seen {
 struct clock_vcpu {
 	uint32_t id;
 	const struct epoch_vcpu *epochs; /* NULL: nothing is known */
-	size_t at;			 /* ... the one in force */
-	bool entered, born, reset;
+	size_t at, same; /* ... the one in force; the first of those in a row with its offset */
+	bool entered, born, touched, waits;
 	uint64_t entry, exit, rip; /* its last ones, stamps; 0: none */
 	unsigned int read;	   /* what that exit reads, from 1; 0: no clock */
 	bool has_pv;
@@ -107,7 +107,13 @@ struct clock_vm {
 	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
 	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
 	bool born;     /* a vCPU was made */
-	bool apart;    /* TSCs differ with which not both vCPUs have run yet */
+	bool reset;    /* what a guest reads is no sequel of what it read before */
+	struct clock_vcpu *ref; /* whose TSC the others' are compared with */
+	/* vCPUs with a record or a write; those whose TSC differs from that of ref, which did not run yet */
+	struct clock_list {
+		size_t *v, n, cap;
+	} touched, apart;
+	size_t inside; /* vCPUs in the guest */
 	uint64_t made; /* KVM's last word of its master clock before that: it made the VM */
 	/* Of kvmclock against the host's, in ppb, and how far that may be off; 0: not known. */
 	struct {

@@ -398,7 +398,7 @@ struct run_thread {
 	struct run_list list;
 	/* While collecting: its guest may run since then, or the time of its last exit. */
 	struct vcpu_turn turn;
-	uint64_t since;
+	uint64_t since, gaps; /* gaps: how many there had been when it was seen last */
 };
 
 struct runs {

@@ -351,8 +351,6 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	if (i->kind != TL_EVENT && !i->src->index) {
 		/* Events are missing: what was going on is not known to have ended as it seems. */
 		a->gaps++;
-		for (size_t k = 0; k < a->n; k++)
-			a->vm[k].inhibits = 0;
 		for (size_t k = 0; k < a->ncpu; k++)
 			a->idle[k] = UNKNOWN;
 	}
@@ -378,7 +376,9 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 		if (of < 0)
 			return;
 		vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
-		vm->inhibited = vm->inhibits ? vm->inhibited : i->host;
+		if (!vm->inhibits || vm->inhibit_gaps != a->gaps)
+			vm->inhibited = i->host;
+		vm->inhibit_gaps = a->gaps;
 		vm->inhibits = event_u64(e, 0, i->rec);
 		return;
 	default: break;

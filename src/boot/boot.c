@@ -352,16 +352,16 @@ int boot_found(struct boot *b, struct blame *to, struct kvmft_err *err)
 				  "-e mem -e boot -- VMM...`, before it is started");
 }
 
-/* The row like that; a new one goes after the others of its phase. */
+/* The row like that, of the last VM; a new one goes after the others of its phase. */
 static struct boot_cell *boot_line_of(struct boot_lines *rows, const struct boot_line *like,
 				     int side)
 {
 	size_t to = rows->n;
 
-	for (size_t at = 0; at < rows->n; at++) {
+	for (size_t at = rows->first; at < rows->n; at++) {
 		const struct boot_line *r = &rows->v[at];
 
-		if (r->vm != like->vm || r->mark != like->mark)
+		if (r->mark != like->mark)
 			continue;
 		if (!strcmp(r->part, like->part) && (!*r->part || !strcmp(r->name, like->name)))
 			return &rows->v[at].of[side];
@@ -389,7 +389,8 @@ static void row_part(const struct boot *b, struct boot_lines *rows, struct boot_
 }
 
 COMPARE(longer_func, struct boot_func,
-	ORDER(y->time, x->time) ?: ORDER(x->sym->addr, y->sym->addr));
+	ORDER(x->vm, y->vm) ?: ORDER(x->mark, y->mark) ?: ORDER(y->time, x->time) ?:
+	ORDER(x->sym->addr, y->sym->addr));
 
 static void rows_of_phase(const struct boot *b, const struct blame *parts, struct boot_lines *rows,
 			  struct boot_line like, int side, uint64_t whole, size_t vm)
@@ -417,10 +418,9 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 		row_part(b, rows, &like, side, whole, left, 0, p->cause == CAUSE_GUEST_CODE ? "" : p->name);
 	}
 	like.part = "function";
-	for (size_t i = 0; i < b->func.n && top < b->o->top; i++)
-		if (b->f[i].vm == vm && b->f[i].mark == like.mark && ++top)
-			row_part(b, rows, &like, side, whole, b->f[i].time, b->f[i].n,
-				 b->f[i].sym->name);
+	for (size_t i = COUNT_BEFORE(k, b->func.n, b->f[k].vm < vm || (b->f[k].vm == vm && b->f[k].mark < like.mark));
+	     i < b->func.n && b->f[i].vm == vm && b->f[i].mark == like.mark && top++ < b->o->top; i++)
+		row_part(b, rows, &like, side, whole, b->f[i].time, b->f[i].n, b->f[i].sym->name);
 }
 
 void boot_lines(const struct boot *b, const struct blame *parts, int side, struct boot_lines *rows)
@@ -428,13 +428,20 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 	uint64_t khz = tl_source(b->t, 0)->cap->tsc_khz, at[BOOT_MARKS + 1];
 	enum boot_mark order[BOOT_MARKS];
 	struct boot_line like = { .part = "" };
+	struct boot_lines old = *rows;
+	size_t done = 0;
 
+	rows->v = NULL;
+	rows->n = rows->cap = 0;
 	if (b->func.n)
 		qsort(b->f, b->func.n, sizeof(*b->f), longer_func);
 	for (size_t k = 0; k < b->map->nvm; k++) {
 		const struct boot_vm *v = &b->vm[k];
 		size_t n = boot_order(b, k, order);
 
+		rows->first = rows->n;
+		for (; n && done < old.n && old.v[done].vm == like.vm; done++)
+			xarray_add(&rows->v, &rows->n, &rows->cap, &old.v[done], sizeof(*rows->v));
 		for (size_t i = 0; i < n; i++)
 			at[i] = at[i + 1] =
 				tsc_cycles_to_ns(v->at[order[i]] - v->at[order[0]], khz);
@@ -460,6 +467,9 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 			sbuf_addf(&rows->about[side], "%s%s%s", like.vm++ ? ", " : "", b->map->vm[k].label,
 				  v->loaded ? " (of a state that was loaded)" : "");
 	}
+	for (; done < old.n; done++)
+		xarray_add(&rows->v, &rows->n, &rows->cap, &old.v[done], sizeof(*rows->v));
+	free(old.v);
 }
 
 void boot_free(struct boot *b)

@@ -143,6 +143,7 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 {
 	const struct clock_vcpu *ref = first_with_record(vm);
 
+	vm->ref = NULL;
 	for (size_t i = 0; i < vm->n; i++) {
 		struct clock_vcpu *v = &vm->vcpu[i];
 		uint64_t told;
@@ -297,8 +298,8 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	const struct clock_seen *off;
 
 	for (size_t i = 0; i < vm->n; i++)
-		if (!vm->vcpu[i].has_pv && !vm->vcpu[i].reset)
-			clock_adopt(&vm->vcpu[i], UINT64_MAX);
+		if (!vm->vcpu[i].has_pv && !vm->reset)
+			clock_adopt(vm, &vm->vcpu[i], UINT64_MAX);
 	if (c->until == UINT64_MAX) {
 		const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
 

@@ -16,4 +16,4 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 /* How far two records may be apart, in ns, if nothing happened that long after the older. */
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns);
 /* A record that it had by then, known without an event: as a capture of its guest has it. */
-void clock_adopt(struct clock_vcpu *v, uint64_t host);
+void clock_adopt(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host);

@@ -18,6 +18,7 @@
 #define DEADLINE  0x6e0u
 #define TDCALL	  77u /* exits of VMX and SVM that only encrypted guests have */
 #define VMGEXIT	  0x403u
+#define SAME_MOST 256u /* vCPUs whose records are looked at */
 #define IS_TSC(m) ((m) == 0x10 || (m) == 0x3b) /* IA32_TIME_STAMP_COUNTER, IA32_TSC_ADJUST */
 
 const struct clock_read clock_reads[CLOCK_READ_KINDS] = {
@@ -51,13 +52,37 @@ unsigned int clock_read_kind(enum event_role role, uint64_t what, uint64_t isa, 
 
 static void vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *e)
 {
-	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
+	xarray_add(&vm->vcpu, &vm->n, &vm->cap, &(struct clock_vcpu){ .id = id, .epochs = e },
+		   sizeof(*vm->vcpu));
+}
 
-	if (at < vm->n && vm->vcpu[at].id == id)
-		return;
-	xarray_grow(&vm->vcpu, vm->n, &vm->cap, sizeof(*vm->vcpu));
-	memmove(vm->vcpu + at + 1, vm->vcpu + at, (vm->n++ - at) * sizeof(*vm->vcpu));
-	vm->vcpu[at] = (struct clock_vcpu){ .id = id, .epochs = e };
+COMPARE(by_id_known_first, struct clock_vcpu,
+	ORDER(x->id, y->id) ?: ORDER(!x->epochs, !y->epochs));
+
+/* Each once, by id. */
+static void vcpus_sort(struct clock_vm *vm)
+{
+	size_t n = 0;
+
+	array_sort(vm->vcpu, vm->n, by_id_known_first);
+	for (size_t i = 0; i < vm->n; i++)
+		if (!n || vm->vcpu[n - 1].id != vm->vcpu[i].id)
+			vm->vcpu[n++] = vm->vcpu[i];
+	vm->n = n;
+}
+
+static void list_add(const struct clock_vm *vm, struct clock_list *l, const struct clock_vcpu *v)
+{
+	size_t at = (size_t)(v - vm->vcpu);
+
+	xarray_add(&l->v, &l->n, &l->cap, &at, sizeof(at));
+}
+
+static void vcpu_touched(struct clock_vm *vm, struct clock_vcpu *v)
+{
+	if (!v->touched)
+		list_add(vm, &vm->touched, v);
+	v->touched = true;
 }
 
 struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
@@ -81,6 +106,7 @@ struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
 			vcpu_add(&c->vm[c->n], e->vcpus[i]->id, e->vcpus[i]);
 		hostmap_each_thread(m, c->n, thread)
 			vcpu_add(&c->vm[c->n], thread->vcpu, NULL);
+		vcpus_sort(&c->vm[c->n]);
 	}
 	for (size_t i = 0; fmt_at(m->fmt, i); i++) {
 		const struct fmt_event *ev = fmt_at(m->fmt, i);
@@ -98,6 +124,8 @@ void clockcheck_free(struct clockcheck *c)
 {
 	for (size_t i = 0; c && i < c->n; i++) {
 		free(c->vm[i].vcpu);
+		free(c->vm[i].touched.v);
+		free(c->vm[i].apart.v);
 		free(c->vm[i].seen);
 	}
 	free(c ? c->vm : NULL);
@@ -123,8 +151,9 @@ static void clock_advance(struct clock_vcpu *v, uint64_t host)
 {
 	const struct epoch_vcpu *e = v->epochs;
 
-	while (e && v->at + 1 < e->n && e->v[v->at + 1].from <= host)
-		v->at++;
+	for (; e && v->at + 1 < e->n && e->v[v->at + 1].from <= host; v->at++)
+		if (!e->v[v->at].has_map || e->v[v->at].map.offset != e->v[v->at + 1].map.offset)
+			v->same = v->at + 1;
 }
 
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v)
@@ -174,11 +203,8 @@ struct clock_seen *clock_seen_of(const struct clock_vm *vm, enum clock_finding i
 static uint64_t offset_since(const struct clock_vcpu *v)
 {
 	const struct epoch_vcpu *e = v->epochs;
-	size_t k = v->at;
 
-	while (k && e->v[k - 1].has_map && e->v[k - 1].map.offset == e->v[k].map.offset)
-		k--;
-	return k || e->has_write ? e->v[k].from : 0;
+	return v->same || e->has_write ? e->v[v->same].from : 0;
 }
 
 static const struct tsc_map *map_by(struct clock_vcpu *v, uint64_t host)
@@ -203,10 +229,10 @@ static const struct tsc_map *map_for_skew(struct clock_vcpu *v, uint64_t host)
 void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
-	struct clock_vcpu *ref = vm->vcpu; /* the first one that is known by then */
 	static const struct clock_who nobody;
 	const struct clock_who *by = &nobody;
 	const struct tsc_map *a, *b;
+	struct clock_vcpu *ref;
 	bool known; /* ... since when; else the write was not recorded, or not kept */
 	uint64_t since;
 	int64_t cycles;
@@ -214,9 +240,12 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	b = map_for_skew(v, host);
 	if (!b)
 		return;
-	while (!(a = map_for_skew(ref, host)))
+	/* The first one that is known by then. */
+	for (ref = vm->ref ?: vm->vcpu; ref < v && !map_for_skew(ref, host);)
 		ref++;
-	if (a->ratio != b->ratio || a->frac != b->frac)
+	vm->ref = ref = MIN(ref, v);
+	a = map_for_skew(ref, host);
+	if (!a || a->ratio != b->ratio || a->frac != b->frac)
 		return;
 	cycles = (int64_t)(b->offset - a->offset);
 	if (open && open->amount == cycles)
@@ -230,7 +259,9 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 		return;
 	/* Until both have run with it, it may be that the other one is only written later. */
 	if (!end && !(ran_since(v, since) && ran_since(ref, since))) {
-		vm->apart = true;
+		if (!v->waits && ran_since(v, since))
+			list_add(vm, &vm->apart, v);
+		v->waits |= ran_since(v, since);
 		return;
 	}
 	if (known)
@@ -263,14 +294,17 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 	v->jump.cycles = (int64_t)((v->jump.is ? (uint64_t)v->jump.cycles : 0) + next - prev);
 	v->jump.at = i->host;
 	v->jump.is = true;
+	vcpu_touched(vm, v);
 }
 
 /* A reset, or other memory: what its guest reads now is no sequel of what it read before. */
 static void clock_forget(struct clock_vm *vm)
 {
-	for (size_t i = 0; i < vm->n; i++) {
-		vm->vcpu[i].jump.is = vm->vcpu[i].has_pv = false;
-		vm->vcpu[i].reset = true;
+	vm->reset = true;
+	while (vm->touched.n) {
+		struct clock_vcpu *v = &vm->vcpu[vm->touched.v[--vm->touched.n]];
+
+		v->jump.is = v->has_pv = v->touched = false;
 	}
 }
 
@@ -338,9 +372,8 @@ static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 	uint64_t ran = vm->ran, last, next; /* with the old record; 0: nothing shows that */
 
 	s->is = CLOCK_SET_BACK;
-	for (size_t i = 0; i < vm->n; i++)
-		if (&vm->vcpu[i] != v && vm->vcpu[i].entry > vm->vcpu[i].exit)
-			ran = host;
+	if (vm->inside > (v->entry > v->exit))
+		ran = host;
 	if (!now || !ran || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
 	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, ran), &last) ||
 	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
@@ -385,7 +418,7 @@ static void master(struct clock_vm *vm, bool off, const struct tl_item *i, bool 
 						      .by = vm->master.by });
 }
 
-void clock_adopt(struct clock_vcpu *v, uint64_t host)
+void clock_adopt(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 {
 	const struct epoch_vcpu *e = v->epochs;
 
@@ -396,6 +429,7 @@ void clock_adopt(struct clock_vcpu *v, uint64_t host)
 		v->pv = e->v[i].pv;
 		v->pv_map = e->v[i].map;
 		v->pv_at = e->v[i].from;
+		vcpu_touched(vm, v);
 	}
 }
 
@@ -432,12 +466,16 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 	const struct tsc_map *map = clock_vcpu_map(v);
 	uint64_t begin = c->cap->begin_tsc ?: vm->first;
 
-	if (!v->reset)
-		clock_adopt(v, host);
-	for (size_t i = 0; i < vm->n; i++)
-		if (vm->vcpu[i].has_pv && pvclock_same_body(&vm->vcpu[i].pv, pv))
+	if (!vm->reset)
+		clock_adopt(vm, v, host);
+	/* One record is given to all that run, one after the other. */
+	for (size_t i = vm->touched.n, k = SAME_MOST; i-- && k--;) {
+		const struct clock_vcpu *other = &vm->vcpu[vm->touched.v[i]];
+
+		if (other->has_pv && pvclock_same_body(&other->pv, pv))
 			return;
-	if (v->has_pv || v->reset || pv->version <= 2)
+	}
+	if (v->has_pv || vm->reset || pv->version <= 2)
 		return;
 	if (!v->born)
 		vm->blind |= !(map && begin && !c->cap->unit_ns &&
@@ -487,6 +525,7 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 	}
 	master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
 	v->has_pv = true;
+	vcpu_touched(vm, v);
 	v->pv = pv;
 	v->pv_at = i->host;
 	v->has_pv_map = clock_vcpu_map(v) != NULL;
@@ -524,21 +563,29 @@ static void take_master(struct clockcheck *c, struct clock_vm *vm, enum event_ro
 static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
 			const struct tl_item *i)
 {
+	size_t apart;
+
 	jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
 	if (v->read && v->exit) {
 		vm->read[v->read - 1].n++;
 		vm->read[v->read - 1].spent += i->host - v->exit;
 	}
 	v->read = 0;
+	vm->inside -= v->entry > v->exit;
 	v->entry = i->host;
+	vm->inside += v->entry > v->exit;
 	v->entered = true;
-	if (!vm->apart) {
-		clock_skew(vm, v, i->host, false);
+	clock_skew(vm, v, i->host, false);
+	if (v != vm->ref)
 		return;
+	apart = vm->apart.n;
+	vm->apart.n = 0;
+	for (size_t k = 0; k < apart; k++) {
+		struct clock_vcpu *other = &vm->vcpu[vm->apart.v[k]];
+
+		other->waits = false;
+		clock_skew(vm, other, i->host, false);
 	}
-	vm->apart = false;
-	for (size_t k = 0; k < vm->n; k++)
-		clock_skew(vm, &vm->vcpu[k], i->host, false);
 }
 
 static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,
@@ -585,6 +632,7 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 	isa = event_u64(e, 1, i->rec);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
+	vm->inside -= v->entry > v->exit;
 	vm->ran = v->exit = i->host;
 	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);

@@ -11,7 +11,7 @@
 #include "kvmft/events.h"
 #include "kvmft/vcpu_turn.h"
 
-#define ROWS_MAX     (1u << 16)
+#define ROWS_MAX     (1u << 16) /* of a VM: what its guest makes of them is no other's loss */
 #define VOTES_MAX    (1u << 17)
 #define STACKS_MAX   (1u << 17)
 #define STACK_SHIFT  14 /* 16 KiB: of a task's, or of interrupts, in Linux for x86 */
@@ -45,6 +45,8 @@ struct process_vcpu {
 	struct exit_why why;
 	/* of its guest's own capture */
 	bool has_task, exit_has_task;
+	uint64_t task_gaps; /* how many its guest had by then */
+	bool live; /* seen since the host's last gap */
 	int32_t task, exit_task;
 	uint64_t since;
 	/* its interrupts' stack: index + 1, and how many exits were on it */
@@ -89,10 +91,13 @@ struct process_walk {
 	struct process_vote *vote;
 	struct process_row crowded;
 	size_t vcpu_cap, vote_cap, stack_cap;
+	size_t *live, nlive, live_cap;
 	bool learned; /* the first walk is over */
 	uint64_t lost_until; /* host TSC */
 	struct process_modes {
 		bool user_even, user_odd;
+		uint32_t rows, votes, stacks;
+		uint64_t gaps; /* in its own capture */
 		/* host TSC: by its own capture; 0: there is none */
 		uint64_t told_until;
 		bool told; /* it has begun */
@@ -120,12 +125,14 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 		w->modes[vm].user_odd |= cr3 & CR3_USER;
 		w->modes[vm].user_even |= !(cr3 & CR3_USER);
 	}
-	if (cpl || w->by_stack.n > STACKS_MAX)
+	if (cpl || w->modes[vm].stacks > STACKS_MAX)
 		return;
 	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(&w->cr3, 2, rec)), &w->stack,
 			 &w->stack_cap, sizeof(*s));
-	if (!s->exits)
+	if (!s->exits) {
 		s->vcpu = (size_t)(v - w->vcpu);
+		w->modes[vm].stacks++;
+	}
 	s->moves |= s->vcpu != (size_t)(v - w->vcpu);
 	for (size_t i = 1; i < STACK_CR3S && s->cr3[at].space != space; i++)
 		if (s->cr3[i].space == space || s->cr3[i].exits < s->cr3[at].exits)
@@ -231,8 +238,9 @@ static struct process_row *process_row_of(struct process_walk *w, size_t vm,
 
 	if (u64map_get(&w->by_row, key, &at))
 		return &w->p.row[at];
-	if (w->p.n == ROWS_MAX || vm >= 1u << 16)
+	if (vm >= 1u << 16 || w->modes[vm].rows == ROWS_MAX)
 		return &w->crowded;
+	w->modes[vm].rows++;
 	r = xarray_grow(&w->p.row, w->p.n, &w->p.cap, sizeof(*r));
 	xu64map_put(&w->by_row, key, w->p.n++);
 	*r = (struct process_row){ .kind = kind, .vm = vm, .id = id };
@@ -277,12 +285,12 @@ static void vote_for(struct process_walk *w, const struct process_row *r, int32_
 	struct process_vote *one;
 	uint64_t key = (uint64_t)(r - w->p.row) << 32 | (uint32_t)tid;
 
-	if (r == &w->crowded || w->by_vote.n > VOTES_MAX)
+	if (r == &w->crowded || w->modes[r->vm].votes > VOTES_MAX)
 		return;
 	one = xu64map_elem(&w->by_vote, key, &w->vote, &w->vote_cap, sizeof(*one));
 	one->row = (uint32_t)(r - w->p.row);
 	one->tid = tid;
-	one->n++;
+	w->modes[r->vm].votes += !one->n++;
 }
 
 /* ---- turns ---- */
@@ -462,9 +470,12 @@ static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct 
 		return;
 	v->now.is = AT_SPACE;
 	v->now.space = event_u64(&w->cr3, 0, rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
-	if (event_u64(&w->cr3, 1, rec) ||
-	    !u64map_get(&w->by_stack, stack_key(v->vm, event_u64(&w->cr3, 2, rec)), &known))
+	if (event_u64(&w->cr3, 1, rec))
 		return;
+	if (!u64map_get(&w->by_stack, stack_key(v->vm, event_u64(&w->cr3, 2, rec)), &known)) {
+		v->now.is = AT_UNKNOWN; /* one too many: perhaps an idle task's */
+		return;
+	}
 	s = &w->stack[known];
 	/* On an interrupt's stack it is who was interrupted. */
 	if (is_idle(s))
@@ -480,7 +491,7 @@ static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct 
 static struct process_vcpu *process_vcpu_of(struct process_walk *w, int64_t vm, int64_t vcpu)
 {
 	struct process_vcpu *v;
-	size_t of;
+	size_t of, at;
 
 	if (vm < 0 || (size_t)vm >= w->p.nvm || vcpu < 0)
 		return NULL;
@@ -491,6 +502,11 @@ static struct process_vcpu *process_vcpu_of(struct process_walk *w, int64_t vm, 
 			 sizeof(*v));
 	v->vm = of;
 	v->id = (uint32_t)vcpu;
+	at = (size_t)(v - w->vcpu);
+	if (!v->live)
+		xarray_add(&w->live, &w->nlive, &w->live_cap, &at, sizeof(at));
+	v->live = true;
+	v->has_task &= v->task_gaps == w->modes[of].gaps;
 	return v;
 }
 
@@ -505,22 +521,22 @@ static struct process_vcpu *vcpu_of_tid(struct process_walk *w, uint64_t tid)
 
 static void lost(struct process_walk *w, const struct tl_item *i)
 {
-	for (size_t k = 0; k < w->by_vcpu.n; k++) {
-		struct process_vcpu *v = &w->vcpu[k];
+	if (i->guest) {
+		w->modes[w->m->vm[i->src->vm].of].gaps++;
+		return;
+	}
+	for (size_t k = 0; k < w->nlive; k++) {
+		struct process_vcpu *v = &w->vcpu[w->live[k]];
 
-		if (i->guest) {
-			v->has_task &= w->m->vm[i->src->vm].of != v->vm;
-			continue;
-		}
 		exit_done(w, v, v->last);
 		v->turn = (struct vcpu_turn){ 0 };
 		v->before.is = v->now.is = AT_UNKNOWN;
 		v->entry = v->off = v->stolen = v->waited = 0;
-		v->out = v->told = v->nested = v->asleep = false;
+		v->out = v->told = v->nested = v->asleep = v->live = false;
 		v->blind = v->last != 0;
 	}
-	if (!i->guest)
-		w->lost_until = MAX(w->lost_until, i->host + i->width);
+	w->nlive = 0;
+	w->lost_until = MAX(w->lost_until, i->host + i->width);
 }
 
 static void feed_task(struct process_walk *w, const struct tl_item *i)
@@ -540,6 +556,7 @@ static void feed_task(struct process_walk *w, const struct tl_item *i)
 	charge_task(w, v, i->host);
 	v->task = (int32_t)event_u64(&w->task_switch, 2, i->rec);
 	v->has_task = true;
+	v->task_gaps = w->modes[v->vm].gaps;
 }
 
 static void feed_sched(struct process_walk *w, const struct tl_item *i)
@@ -724,6 +741,7 @@ void processes_free(struct processes *p)
 	u64map_free(&w->by_stack);
 	free(w->stack);
 	free(w->vcpu);
+	free(w->live);
 	free(w->vote);
 	free(w->modes);
 	free(p->vm);

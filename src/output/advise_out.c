@@ -120,7 +120,7 @@ static void add_params(const struct advise_view *w, enum advice is, struct sbuf 
 /* " (inhibited for 812 ms by PIT_REINJ)" */
 static void add_inhibits(const struct advise_view *w, const struct advise_vm *v, struct sbuf *b)
 {
-	if (!v->inhibits)
+	if (!v->inhibits || v->inhibit_gaps != w->a->gaps)
 		return;
 	sbuf_add(b, " (inhibited");
 	if (w->a->cap->tsc_khz && v->last > v->inhibited)

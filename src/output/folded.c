@@ -17,7 +17,7 @@
 #define FLUSH_AT (256u << 10)
 
 struct folded_exit {
-	uint64_t since; /* 0: it is over */
+	uint64_t since, gaps; /* 0: it is over; how many gaps there had been */
 	struct sbuf text;
 	size_t bare; /* of text, without a stack */
 };
@@ -30,6 +30,7 @@ struct folded {
 	struct u64map at; /* vCPU → its exit */
 	struct folded_exit *of;
 	size_t cap;
+	uint64_t gaps;
 };
 
 static void folded_begin(struct out *o)
@@ -74,15 +75,21 @@ static void exit_begin(const struct out *o, struct folded *p, struct folded_exit
 	struct exit_why why = exit_why(&p->names, event_u64(&p->exit, 0, i->rec),
 				       event_u64(&p->exit, 1, i->rec));
 	char name[EXIT_NAME_MAX];
+	size_t from;
 
 	sbuf_reset(&e->text);
 	sbuf_add(&e->text, vm->label);
 	no_separators(&e->text, 0);
+	from = e->text.len + 1;
 	if (s || (vm->syms && ksyms_is_user(rip)))
-		sbuf_addf(&e->text, ";%s;", s ? s->name : "user");
+		sbuf_addf(&e->text, ";%s", s ? s->name : "user");
 	else
-		sbuf_addf(&e->text, ";%#llx;", (unsigned long long)rip);
+		sbuf_addf(&e->text, ";%#llx", (unsigned long long)rip);
+	no_separators(&e->text, from);
+	sbuf_addc(&e->text, ';');
+	from = e->text.len;
 	sbuf_add(&e->text, exit_reason_text(&p->names, why.isa, why.reason, name, sizeof(name)));
+	no_separators(&e->text, from);
 	e->bare = e->text.len;
 	e->since = i->host;
 }
@@ -94,12 +101,13 @@ static void fold_exit(struct out *o, struct folded *p, const struct tl_item *i)
 
 	if (i->src->index)
 		return;
-	for (size_t k = 0; i->kind != TL_EVENT && k < p->at.n; k++)
-		p->of[k].since = 0;
+	p->gaps += i->kind != TL_EVENT;
 	if (i->kind != TL_EVENT || !i->ev || i->marker || i->vm < 0 || i->vcpu < 0)
 		return;
 	e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap,
 			 sizeof(*e));
+	e->since = e->gaps == p->gaps ? e->since : 0;
+	e->gaps = p->gaps;
 	if (i->ev == p->exit.ev) {
 		exit_begin(o, p, e, i);
 	} else if (e->since && i->ev == p->entry.ev) {

@@ -119,6 +119,7 @@ struct host_thread {
 	uint64_t printed;    /* its last marker, ... */
 	size_t print;	     /* ... and the index + 1 of that anchor */
 	size_t waiting[MAX_WAITING], nwaiting; /* indices of anchors */
+	uint64_t gaps; /* how many there had been */
 };
 
 struct host_side {
@@ -128,6 +129,7 @@ struct host_side {
 	struct u64map by_tid;
 	struct host_thread *t;
 	size_t tcap;
+	uint64_t gaps;
 };
 
 /* An anchor of a vCPU that ends when the thread enters its guest again. */
@@ -222,6 +224,8 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	if (h->out->n + 2 > QANCHOR_MAX)
 		return;
 	t = xu64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
+	if (t->gaps != h->gaps) /* events may have been lost: nothing follows from earlier ones */
+		*t = (struct host_thread){ .gaps = h->gaps };
 	if (e == EV_PRINT) {
 		const struct fmt_field *buf = &h->type[at].f[0];
 		struct fmt_value text;
@@ -286,9 +290,7 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 		while ((ret = tl_next(t, &item)) > 0) {
 			size_t e = 0;
 
-			/* Events may have been lost: nothing follows from earlier ones. */
-			for (size_t k = 0; item->kind != TL_EVENT && k < h.by_tid.n; k++)
-				h.t[k] = (struct host_thread){ 0 };
+			h.gaps += item->kind != TL_EVENT;
 			if (item->kind != TL_EVENT)
 				continue;
 			h.out->first = MIN(h.out->first, item->host);

@@ -47,7 +47,7 @@ struct collect {
 	struct runs *r;
 	struct turn_events turns;
 	struct msr_pair_events msr;
-	uint64_t blind_until; /* host events were lost up to here */
+	uint64_t blind_until, gaps; /* host events were lost up to here; so often */
 };
 
 static void add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
@@ -100,9 +100,7 @@ static void collect_item(struct collect *c, const struct tl_item *i)
 		 * meanwhile does not say where it was on this one.
 		 */
 		c->blind_until = MAX(c->blind_until, i->host + i->width);
-		for (size_t k = 0; k < c->r->by_tid.n; k++)
-			if (c->r->t[k].turn.state != TURN_UNKNOWN)
-				c->r->t[k].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
+		c->gaps++;
 	}
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return;
@@ -118,6 +116,9 @@ static void collect_item(struct collect *c, const struct tl_item *i)
 	if (e == TURN_OTHER)
 		return;
 	t = xu64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
+	if (t->gaps != c->gaps && t->turn.state != TURN_UNKNOWN)
+		t->turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
+	t->gaps = c->gaps;
 	if (!c->blind_until || i->host > c->blind_until)
 		collect_turn(c->r, t, i, e);
 }

@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3 # of each run
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps text_boots losses_anywhere records apart "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -236,6 +236,28 @@ make_text_vcpus() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c
 # ... that is forgotten, again and again
 make_text_gaps() { awk -v n="$n" 'BEGIN { for (i = 1; i <= 2 * n; i++) { t = sprintf(" c-%d [000] %d.%07d:", i > n ? i - n : i, 1 + i / 100000, i % 100000 * 100)
 	printf "%s%s kvm_entry: vcpu 0, rip 0x1\n%s kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", (i > n ? "CPU:0 [LOST 5 EVENTS]\n" : ""), t, t } }' >file; }
+# ... that boots
+make_text_boots() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] %d.%06d:", i, 1 + i / 1000000, i % 1000000)
+	printf "%s kvm_entry: vcpu 0, rip 0xfff0\n%s kvm_exit: vcpu 0 reason HLT rip 0xfff0 info1 0x0 info2 0x0\n", t, t } }' >file; }
+# vCPUs of one VM, the last one first
+make_text_down() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-%d [000] 1.%07d: kvm_entry: vcpu %d, rip 0x1\n", i, 10 * i, n - i }' >file; }
+# A guest that asks for its kvmclock anew, n times; one of n / 4 vCPUs, whose first has another TSC and does not run any more.
+# clock_host AWK: a VM of m vCPUs, and its events
+clock_host()
+{
+	rm -rf host
+	awk -v n="$n" 'function vcpu(i, t, what) { print 0, t, i + 1000, "kvm_exit exit_reason=32 isa=1"; if (what) print 0, t + 1, i + 1000, what; print 0, t + 2, i + 1000, "kvm_entry vcpu_id=" i }
+		function vm(m) { print "meta vm id=100-12 pid=100 fd=12 name=one"; for (i = 0; i < m; i++) print "meta vcpu vm=100-12 id=" i " tid=" i + 1000 " offset=0 ratio=0 frac=48" }
+		BEGIN { '"$1"' }' >host.txt
+	"$makers/mkcap" --capture host host.txt
+}
+make_records() { clock_host 'vm(2); for (i = 1; i <= n; i++) { t = i * 1000; vcpu(1, t, "kvm_pvclock_update vcpu_id=1 version=" 2 * i + 2 " tsc_timestamp=" t " system_time=" t " tsc_to_system_mul=2147483648 tsc_shift=1 flags=1") }'; }
+make_apart() { clock_host 'm = n / 4; vm(m); for (i = 0; i < m; i++) vcpu(i, 1000 + i * 10); t = 1000 + m * 10;
+	print 0, t, 1000, "kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=1000000"; for (i = 1; i <= n; i++) vcpu(1 + i % (m - 1), t + i * 10)'; }
+# ... whose address spaces are forgotten
+make_spaces() { clock_host 'vm(n); print "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes";
+	for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10, "kvmft:guest_cr3 cr3=4096 rip=1 rsp=4096 cpl=3 code=0x60 modes=1");
+	for (i = 0; i < n; i++) { print "0 gap 1"; vcpu(0, 1000 + n * 10 + i * 10) }'; }
 make_text_losses() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "CPU:%d [LOST %d EVENTS]\n c-1 [%03d] d..1. 1.%06d: kvm_entry: vcpu 0, rip 0x1\n", i % 8, i, i % 8, i }' >file; }
 make_text_names() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-1 [%03d] d..1. 1.%06d: e%d: a=%d f%d=1\n", i % 500, i, i % 9000, i, i % 100 }' >file; }
 make_modules() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "m%d 4096 0 - Live 0xffffffffc%07x\n", i, i * 4096 }' >file; }
@@ -389,6 +411,13 @@ grows text_vcpus 4000 latency all file
 grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-event 'kvm:*' file
 ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
 	awk -v bytes="$(wc -c <file)" 'END { exit !($2 > 0 && $2 * 1000 < 40 * bytes) }' costs
+grows text_boots 1000 boot file
+grows text_down 2000 clock file
+grows records 4000 clock host
+grows apart 4000 clock host
+grows text_gaps 4000 merge -q --format folded --of exits file
+grows text_gaps 4000 advise file
+grows spaces 4000 report --by process host
 grows text_gaps 250 latency --format openmetrics all file
 for command in "advise" "report -i" "latency all" "diff"; do
 	# shellcheck disable=SC2086 # words

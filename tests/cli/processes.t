@@ -230,6 +230,37 @@ out_has '"without_entry":1' "an exit without entry is counted"
 report --format csv "$tmp/gap"
 is "$(row as-2 cpu_us exits)" "1.500 2" "... but has no time"
 
+# ---- another VM, whose guest makes more stacks, or address spaces, than are kept ----
+
+host AuthenticAMD <<-EOF
+	$(usual)
+EOF
+report --format csv "$tmp/host"
+grep '^vm1' "$out" >"$tmp/alone"
+for what in stacks spaces; do
+	n=65540
+	[ $what = spaces ] || n=131080
+	{
+		echo "meta vm id=200-12 pid=200 fd=12 name=vm2"
+		echo "meta vcpu vm=200-12 id=0 tid=201 offset=0 tsc=1"
+		# the events of the first one are behind all of these
+		awk '$1 == "0" { $2 += 100000000 } { print }' "$tmp/host.text"
+		awk -v n=$n -v what=$what 'BEGIN { for (i = 0; i < n; i++) {
+			t = 1000 + i * 100
+			print 1, t, "201 kvm_entry vcpu_id=0"
+			print 1, t + 40, "201 kvm_exit exit_reason=0x60 isa=2 guest_rip=0x401000"
+			print 1, t + 50, "201 kvmft:guest_cr3 rip=0x401000 code=0x60 modes=1 cr3=" (what == "stacks" ? "0x1000" : "0x" i "0000"),
+				"cpl=" (what == "stacks" ? 0 : 3) " rsp=" (what == "stacks" ? "0x" i "0000" : "0x10000")
+		} }'
+	} >"$tmp/two.text"
+	rm -rf "$tmp/two"
+	"$mkcap" --capture "$tmp/two" "$tmp/two.text"
+	report --format csv "$tmp/two"
+	status_is 0 "another VM's $what: report"
+	grep '^vm1' "$out" >"$tmp/beside"
+	ok "... tells of this one what it tells of it alone" cmp "$tmp/alone" "$tmp/beside"
+done
+
 # ---- the recorder, on a machine that has no such guests ----
 
 if [ ! -w /sys/kernel/tracing/kprobe_events ]; then
