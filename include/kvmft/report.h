@@ -214,7 +214,7 @@ struct report_filter {
 	int64_t vcpu;	/* -1: any */
 	int32_t tid;	/* 0: any */
 	const int32_t *pid; /* of the VMM, or of the thread; NULL: any */
-	size_t npid;
+	size_t npid, only; /* only: index + 1 of the vCPU that all this is of; 0: not known */
 };
 
 struct report_table {
@@ -228,6 +228,9 @@ struct report_table {
 };
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
+/* Of those that may match, once there was a table: the first, and the next; report_vcpus() or more: none. */
+size_t report_first(const struct report *r, const struct report_filter *f);
+size_t report_next(const struct report *r, const struct report_filter *f, size_t i);
 /* Makes a table, sorted by key (descending; names ascending). Free it below. */
 void report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t);

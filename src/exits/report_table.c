@@ -368,14 +368,18 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 /* ---- rows ---- */
 
 /* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
-static size_t vcpu_first(const struct report *r, const struct report_filter *f)
+size_t report_first(const struct report *r, const struct report_filter *f)
 {
-	return f->vm >= 0 ? r->first_vcpu[f->vm] : 0;
+	if (f->only)
+		return f->only - 1;
+	return f->vm >= 0 || f->unknown_vm ? r->first_vcpu[f->vm >= 0 ? (size_t)f->vm : r->map->nvm] : 0;
 }
 
-static size_t vcpu_next(const struct report *r, const struct report_filter *f, size_t i)
+size_t report_next(const struct report *r, const struct report_filter *f, size_t i)
 {
-	return f->vm >= 0 ? r->vcpu[i]->next : i + 1;
+	if (f->only)
+		return r->nvcpu;
+	return f->vm >= 0 || f->unknown_vm ? r->vcpu[i]->next : i + 1;
 }
 
 struct build {
@@ -391,7 +395,7 @@ static void report_make_rows(struct build *b)
 {
 	struct report_table *t = b->t;
 
-	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i)) {
+	for (size_t i = report_first(b->r, b->f); i < b->r->nvcpu; i = report_next(b->r, b->f, i)) {
 		const struct rvcpu *v = b->r->vcpu[i];
 		const struct cell *c = report_matches(b->r, b->f, i) ? v->cells->first : NULL;
 
@@ -474,7 +478,7 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
-	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i)) {
+	for (size_t i = report_first(b->r, b->f); i < b->r->nvcpu; i = report_next(b->r, b->f, i)) {
 		if (!report_matches(b->r, b->f, i) ||
 		    !(c = cell_find(b->r->vcpu[i]->cells, row->key)))
 			continue;
@@ -604,7 +608,7 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	if (r->opts.percentiles)
 		h = xcalloc(1, sizeof(*h));
 	report_make_rows(&b);
-	for (size_t i = vcpu_first(r, f); i < r->nvcpu; i = vcpu_next(r, f, i)) {
+	for (size_t i = report_first(r, f); i < r->nvcpu; i = report_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
 
 		if (!report_matches(r, f, i))

@@ -140,7 +140,7 @@ static void put_sections(struct sections *s)
 		if (d->per == REPORT_PER_VCPU) {
 			struct report_vcpu v;
 
-			for (size_t i = 0; i < report_vcpus(s->d->r); i++) {
+			for (size_t i = report_first(d->r, &f); i < report_vcpus(d->r); i = report_next(d->r, &f, i)) {
 				struct report_filter filter = f;
 
 				report_vcpu(s->d->r, i, &v);
@@ -148,6 +148,7 @@ static void put_sections(struct sections *s)
 					continue;
 				filter.vcpu = v.vcpu;
 				filter.tid = v.tid;
+				filter.only = i + 1;
 				put_filtered(s, &filter);
 			}
 		}

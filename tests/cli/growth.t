@@ -412,6 +412,9 @@ grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-ev
 ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
 	awk -v bytes="$(wc -c <file)" 'END { exit !($2 > 0 && $2 * 1000 < 40 * bytes) }' costs
 grows text_boots 1000 boot file
+for what in text_down text_tasks; do
+	grows $what 2000 report --per vcpu file
+done
 grows text_down 2000 clock file
 grows records 4000 clock host
 grows apart 4000 clock host

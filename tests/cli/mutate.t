@@ -24,7 +24,15 @@ seeds()
 	for side in host guest; do
 		"$tools/mkcap" --capture $side "$golden/latency-$side.txt" || return
 	done
-	"$tools/mkcap" --capture access "$golden/report-access.txt" &&
+	{
+		cat "$golden/latency-host.txt"
+		echo "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes"
+		awk 'BEGIN { for (i = 0; i < 40; i++) { t = 100000 + i * 100; print 0, t, "101 kvm_exit exit_reason=" (i % 3 ? "0x60" : "0x78") " isa=2"
+			print 0, t + 5, "101 kvmft:guest_cr3 cr3=" 4096 * (i % 4) " rip=1 rsp=" 16384 * (i % 5) " cpl=" i % 2 * 3 " code=0x60 modes=1"
+			print 0, t + 50, "101 kvm_entry vcpu_id=0 rip=" (i ? 4198400 : 65520) } }'
+	} >spaces.text
+	"$tools/mkcap" --capture spaces spaces.text && "$plain" merge -q spaces >text &&
+		"$tools/mkcap" --capture access "$golden/report-access.txt" &&
 		"$tools/genpair" --host pair-host --guest pair-guest --vcpus 2 --ms 2 &&
 		"$tools/gen" --trace-dat v6.dat --events 200 --cpus 2 --subbuf 1K || return
 	dat_v7 v6.dat v7.dat none || rm -f v7.dat
