@@ -639,14 +639,13 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	lat_hrtimers_forget(l, vm_or_all);
 	lat_tasks_over(l, true);
 	l->ga_tid = 0;
-	for (size_t vm = 0; vm < l->map->nvm && !i->src->guest; vm++) {
-		struct lat_apicv *a = &l->guest[vm].apicv;
-
-		a->cycles += a->now ? l->now - a->since : 0;
-		a->now = 0;
-		a->known = false;
+	for (struct lat_guest *g = l->inhibited; g && !i->src->guest; g = g->next_inhibited) {
+		g->apicv.cycles += g->apicv.now ? l->now - g->apicv.since : 0;
+		g->apicv.now = 0;
+		g->is_inhibited = false;
 	}
 	if (!i->src->guest) {
+		l->inhibited = NULL;
 		lat_workers_forget(l);
 		lat_path_forget(l);
 		lat_cpus_forget(l);
@@ -801,6 +800,7 @@ bool lat_apicv(const struct lat *l, size_t vm, struct lat_apicv *a)
 {
 	*a = l->guest[vm].apicv;
 	a->cycles += a->now ? l->end - a->since : 0;
+	a->known = l->guest[vm].apicv_gen == l->cpu_gen + 1;
 	return a->ever;
 }
 

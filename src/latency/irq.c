@@ -208,12 +208,14 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
 	uint8_t vector = (uint8_t)in->f[1];
+	struct lat_guest *g;
 	struct irq_chain *c;
 	struct lat_vcpu *v;
 
 	v = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
 	if (!v)
 		return;
+	g = &l->guest[v->vm];
 	/* Another vCPU gave up a lock that this one halts for (KVM_HC_KICK_CPU). */
 	if (in->has & 4 && (in->f[2] >> 8 & 7) == DM_KICK)
 		v->kicked = v->kicked ?: in->t;
@@ -244,11 +246,15 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 		lat_chain_end(l, v, c);
 	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
-	c->posted = posts_untold(l) && !l->guest[v->vm].injects;
+	c->posted = posts_untold(l) && !g->injects;
 	if (in->kind == EV_APICV_ACCEPT)
 		chain_posted(l, v, c, in);
-	if (l->guest[v->vm].apicv.now)
+	if (g->apicv.now) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_INHIBITED);
+		v->next_inhibited = v->is_inhibited ? v->next_inhibited : g->inhibited;
+		g->inhibited = v->is_inhibited ? g->inhibited : v;
+		v->is_inhibited = true;
+	}
 	v->met[vector / 64] |= 1ull << vector % 64;
 }
 
@@ -514,30 +520,39 @@ void lat_irq_avic(struct lat *l, const struct lat_in *in)
 void lat_irq_inhibit(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
-	struct lat_apicv *a = vm >= 0 ? &l->guest[vm].apicv : NULL;
-	/* What else is in force now was so before. */
-	bool before = a && !a->known && in->has & 2 && in->f[0] & ~(1ull << (in->f[1] & 63));
+	struct lat_guest *g = vm >= 0 ? &l->guest[vm] : NULL;
+	struct lat_apicv *a;
+	bool known, before;
 
-	if (!a)
+	if (!g)
 		return;
+	a = &g->apicv;
+	known = g->apicv_gen == l->cpu_gen + 1;
+	/* What else is in force now was so before. */
+	before = !known && in->has & 2 && in->f[0] & ~(1ull << (in->f[1] & 63));
 	if (before || (!a->now && in->f[0])) {
 		a->since = before ? MAX(l->begin, l->blind_until) : in->t;
 		a->before = before;
 		a->times++;
 	} else if (a->now && !in->f[0]) {
 		a->cycles += in->t - a->since;
+		/* From now on the CPU delivers what is pending. */
+		for (struct lat_vcpu *v = g->inhibited; v; v = v->next_inhibited) {
+			v->is_inhibited = false;
+			for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;)
+				if (!v->chain[vec].injected && !v->chain[vec].posted) {
+					chain_posted(l, v, &v->chain[vec], in);
+					v->chain[vec].t_notify = 0;
+				}
+		}
+		g->inhibited = NULL;
 	}
-	/* From now on the CPU delivers what is pending. */
-	for (size_t k = 0; k < l->nvcpu && a->now && !in->f[0]; k++) {
-		struct lat_vcpu *v = l->vcpu[k];
-
-		for (int vec = -1; v->vm == (size_t)vm && (vec = lat_chain_next(v, vec)) >= 0;)
-			if (!v->chain[vec].injected && !v->chain[vec].posted) {
-				chain_posted(l, v, &v->chain[vec], in);
-				v->chain[vec].t_notify = 0;
-			}
+	if (in->f[0] && !g->is_inhibited) {
+		g->is_inhibited = true;
+		g->next_inhibited = l->inhibited;
+		l->inhibited = g;
 	}
-	a->known = true;
+	g->apicv_gen = l->cpu_gen + 1;
 	a->now = in->f[0];
 	a->ever |= in->f[0];
 }

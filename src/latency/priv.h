@@ -140,6 +140,8 @@ struct lat_vcpu {
 	bool rings;	    /* a doorbell may follow, by the thread that has posted this: */
 	int32_t posted_by;
 	uint16_t posted;
+	bool is_inhibited; /* in lat_guest.inhibited */
+	struct lat_vcpu *next_inhibited;
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
 	/* timer */
@@ -187,6 +189,10 @@ struct lat_guest {
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
 	struct lat_apicv apicv;
+	uint32_t apicv_gen; /* cpu_gen when that was seen, and one; 0: not yet */
+	bool is_inhibited;  /* it is, or was, since the last gap of the host: in lat.inhibited */
+	struct lat_guest *next_inhibited;
+	struct lat_vcpu *inhibited; /* those that have accepted interrupts meanwhile */
 	size_t io_open;	 /* its block requests */
 	uint32_t worker; /* the first of lat_worker.next; both are indices + 1 */
 };
@@ -258,6 +264,7 @@ struct lat {
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	uint32_t cpu_gen; /* after a gap nothing is known of any */
+	struct lat_guest *inhibited;
 	size_t nrobbed; /* vCPUs that are being robbed */
 	bool some_switches;   /* of the host were recorded */
 	bool unseen_switches; /* between other threads of the host, while a vCPU had no CPU */

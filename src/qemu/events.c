@@ -157,7 +157,7 @@ static bool conv_parse(const char **p, struct spec *c)
 	++*p;
 	if (!spec_parse(p, c) || c->star & STAR_PREC || (c->star && c->conv == '%'))
 		return false;
-	c->bytes = c->conv == 'p' || c->longs > 0 ? 8 : (uint8_t)(4 >> MIN(-c->longs, 2));
+	c->bytes = (uint8_t)(c->conv == 'p' || c->longs > 0 ? 8 : 4 >> MIN(-c->longs, 2));
 	c->bare_zero = true;
 	return true;
 }
