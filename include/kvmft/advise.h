@@ -74,7 +74,8 @@ struct advise_vm {
 	uint64_t slice;		     /* length, in cycles */
 	uint64_t inhibits, inhibited; /* what keeps APICv off; since when. 0: nothing known of */
 	uint64_t tick;		     /* since when one is pending; 0: none */
-	uint64_t gaps, inhibit_gaps; /* how many there had been when it was seen last; when inhibits was */
+	uint64_t gaps;		     /* how many there had been when it was seen last, */
+	uint64_t inhibit_gaps;	     /* ... and when `inhibits` was */
 	struct advice_sum *sum[ADVICE_SUMS]; /* NULL: nothing; see advice_sum_of() */
 };
 

@@ -109,7 +109,7 @@ struct clock_vm {
 	bool born;     /* a vCPU was made */
 	bool reset;    /* what a guest reads is no sequel of what it read before */
 	struct clock_vcpu *ref; /* whose TSC the others' are compared with */
-	/* vCPUs with a record or a write; those whose TSC differs from that of ref, which did not run yet */
+	/* vCPUs with a record or a write; those whose TSC differs from ref's, which ran not yet */
 	struct clock_list {
 		size_t *v, n, cap;
 	} touched, apart;

@@ -228,7 +228,7 @@ struct report_table {
 };
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
-/* Of those that may match, once there was a table: the first, and the next; report_vcpus() or more: none. */
+/* Of those that may match, once there was a table: the first, the next; report_vcpus(): none. */
 size_t report_first(const struct report *r, const struct report_filter *f);
 size_t report_next(const struct report *r, const struct report_filter *f, size_t i);
 /* Makes a table, sorted by key (descending; names ascending). Free it below. */

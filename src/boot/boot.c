@@ -398,6 +398,7 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 	const struct boot_vm *v = &b->vm[vm];
 	size_t top = 0, spike = v->spike[like.mark];
 	const struct blame_part *p;
+	const struct boot_func *f;
 	uint64_t left, take;
 
 	for (size_t k = UNKNOWN; k < STATES; k++) {
@@ -418,9 +419,11 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 		row_part(b, rows, &like, side, whole, left, 0, p->cause == CAUSE_GUEST_CODE ? "" : p->name);
 	}
 	like.part = "function";
-	for (size_t i = COUNT_BEFORE(k, b->func.n, b->f[k].vm < vm || (b->f[k].vm == vm && b->f[k].mark < like.mark));
-	     i < b->func.n && b->f[i].vm == vm && b->f[i].mark == like.mark && top++ < b->o->top; i++)
-		row_part(b, rows, &like, side, whole, b->f[i].time, b->f[i].n, b->f[i].sym->name);
+	f = b->f + COUNT_BEFORE(k, b->func.n, b->f[k].vm < vm ||
+				(b->f[k].vm == vm && b->f[k].mark < like.mark));
+	for (; f < b->f + b->func.n && f->vm == vm && f->mark == like.mark && top < b->o->top;
+	     f++, top++)
+		row_part(b, rows, &like, side, whole, f->time, f->n, f->sym->name);
 }
 
 void boot_lines(const struct boot *b, const struct blame *parts, int side, struct boot_lines *rows)

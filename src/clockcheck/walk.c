@@ -71,7 +71,8 @@ static void vcpus_sort(struct clock_vm *vm)
 	vm->n = n;
 }
 
-static void list_add(const struct clock_vm *vm, struct clock_list *l, const struct clock_vcpu *v)
+static void clock_list_add(const struct clock_vm *vm, struct clock_list *l,
+			   const struct clock_vcpu *v)
 {
 	size_t at = (size_t)(v - vm->vcpu);
 
@@ -81,7 +82,7 @@ static void list_add(const struct clock_vm *vm, struct clock_list *l, const stru
 static void vcpu_touched(struct clock_vm *vm, struct clock_vcpu *v)
 {
 	if (!v->touched)
-		list_add(vm, &vm->touched, v);
+		clock_list_add(vm, &vm->touched, v);
 	v->touched = true;
 }
 
@@ -260,7 +261,7 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	/* Until both have run with it, it may be that the other one is only written later. */
 	if (!end && !(ran_since(v, since) && ran_since(ref, since))) {
 		if (!v->waits && ran_since(v, since))
-			list_add(vm, &vm->apart, v);
+			clock_list_add(vm, &vm->apart, v);
 		v->waits |= ran_since(v, since);
 		return;
 	}

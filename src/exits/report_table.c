@@ -372,7 +372,8 @@ size_t report_first(const struct report *r, const struct report_filter *f)
 {
 	if (f->only)
 		return f->only - 1;
-	return f->vm >= 0 || f->unknown_vm ? r->first_vcpu[f->vm >= 0 ? (size_t)f->vm : r->map->nvm] : 0;
+	return f->vm >= 0 || f->unknown_vm ? r->first_vcpu[f->vm >= 0 ? (size_t)f->vm : r->map->nvm]
+					   : 0;
 }
 
 size_t report_next(const struct report *r, const struct report_filter *f, size_t i)

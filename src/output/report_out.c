@@ -140,7 +140,8 @@ static void put_sections(struct sections *s)
 		if (d->per == REPORT_PER_VCPU) {
 			struct report_vcpu v;
 
-			for (size_t i = report_first(d->r, &f); i < report_vcpus(d->r); i = report_next(d->r, &f, i)) {
+			for (size_t i = report_first(d->r, &f); i < report_vcpus(d->r);
+			     i = report_next(d->r, &f, i)) {
 				struct report_filter filter = f;
 
 				report_vcpu(s->d->r, i, &v);
