@@ -118,7 +118,6 @@ struct cell_budget {
 /* few: with a small cache, if there are very many of them. NULL: out of memory. */
 struct cells *cells_new(bool few);
 /* The cell of key, or NULL. */
-struct cell *cell_find(const struct cells *c, uint64_t key);
 /* The cell of key, made if it is new; NULL if out of memory. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);

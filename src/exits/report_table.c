@@ -24,7 +24,7 @@ struct cells *cells_new(bool few)
 	return c;
 }
 
-struct cell *cell_find(const struct cells *c, uint64_t key)
+static struct cell *cell_find(const struct cells *c, uint64_t key)
 {
 	struct cell *cell = c->first;
 	uint64_t at;
@@ -389,7 +389,15 @@ struct build {
 	struct report_table *t;
 	struct u64map at; /* key → row */
 	u128 ticks;	  /* of all rows */
+	/* With percentiles, the cells of all rows, by row; those before `taken` are done. */
+	struct row_cell {
+		uint64_t row;
+		const struct cell *c;
+	} *cell;
+	size_t ncell, cell_cap, taken;
 };
+
+COMPARE(by_row_of_cell, struct row_cell, ORDER(x->row, y->row));
 
 /* A row for each key, and no memory for more: there may be tens of thousands. */
 static void report_make_rows(struct build *b)
@@ -418,6 +426,8 @@ static void add_cell(struct build *b, const struct cell *c)
 	if (!samples || !u64map_get(&b->at, c->key, &i))
 		return;
 	row = &b->t->row[i];
+	if (b->r->opts.percentiles)
+		xarray_add(&b->cell, &b->ncell, &b->cell_cap, &(struct row_cell){ i, c }, sizeof(*b->cell));
 	if (!row->samples)
 		row->min = UINT64_MAX;
 	row->key = c->key;
@@ -470,19 +480,18 @@ static uint32_t relative_error(const struct report_row *row)
 	return (uint32_t)((u64_root((uint64_t)(MIN(ratio, 1.0) * 1e18)) + 50000) / 100000);
 }
 
-static void percentiles(const struct build *b, struct report_row *row, struct loghist *h)
+static void percentiles(struct build *b, struct report_row *row, struct loghist *h)
 {
-	const struct cell *c;
+	const size_t at = (size_t)(row - b->t->row);
 	uint64_t n = 0;
 
 	loghist_free(h);
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
-	for (size_t i = report_first(b->r, b->f); i < b->r->nvcpu; i = report_next(b->r, b->f, i)) {
-		if (!report_matches(b->r, b->f, i) ||
-		    !(c = cell_find(b->r->vcpu[i]->cells, row->key)))
-			continue;
+	for (; b->taken < b->ncell && b->cell[b->taken].row == at; b->taken++) {
+		const struct cell *c = b->cell[b->taken].c;
+
 		for (unsigned int o = 0; o < OCTAVES; o++)
 			for (unsigned int k = 0; c->hist->at[o] && k < LOGHIST_STEPS; k++)
 				*loghist_bucket(h, o * LOGHIST_STEPS + k) +=
@@ -637,8 +646,10 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 		for (size_t i = 0; i < t->n; i++)
 			v[i].row->rank = i;
 	}
+	array_sort(b.cell, b.ncell, by_row_of_cell);
 	for (size_t i = 0; i < t->n; i++)
 		row_finish(&b, &t->row[i], h);
+	free(b.cell);
 	for (size_t i = 0; i < t->n; i++)
 		t->row[i].order = order(r, &t->row[i], key);
 	t->total_time = report_time(r, b.ticks);

@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3 # of each run
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps text_boots losses_anywhere records apart "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps text_boots text_rips losses_anywhere records apart "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -239,6 +239,9 @@ make_text_gaps() { awk -v n="$n" 'BEGIN { for (i = 1; i <= 2 * n; i++) { t = spr
 # ... that boots
 make_text_boots() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] %d.%06d:", i, 1 + i / 1000000, i % 1000000)
 	printf "%s kvm_entry: vcpu 0, rip 0xfff0\n%s kvm_exit: vcpu 0 reason HLT rip 0xfff0 info1 0x0 info2 0x0\n", t, t } }' >file; }
+# Each exits once, at an address of its own.
+make_text_rips() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] 1.%07d: kvm_exit: vcpu 0 reason HLT rip 0x%x info1 0x0 info2 0x0\n", i, 20 * i, i * 16
+	printf " c-%d [000] 1.%07d: kvm_entry: vcpu 0, rip 0x1\n", i, 20 * i + 10 } }' >file; }
 # vCPUs of one VM, the last one first
 make_text_down() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-%d [000] 1.%07d: kvm_entry: vcpu %d, rip 0x1\n", i, 10 * i, n - i }' >file; }
 # A guest that asks for its kvmclock anew, n times; one of n / 4 vCPUs, whose first has another TSC and does not run any more.
@@ -412,6 +415,7 @@ grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-ev
 ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
 	awk -v bytes="$(wc -c <file)" 'END { exit !($2 > 0 && $2 * 1000 < 40 * bytes) }' costs
 grows text_boots 1000 boot file
+grows text_rips 4000 report --by rip --percentiles file
 for what in text_down text_tasks; do
 	grows $what 2000 report --per vcpu file
 done
