@@ -229,9 +229,24 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
 }
 
+/* Whose thread it is the number of, or the first one of the list; -1: nobody's. */
+static ssize_t owner_of(const struct hostmap *m, const char *sel)
+{
+	_cleanup_free_ int32_t *tid = NULL;
+	const struct hostmap_thread *t = NULL;
+	uint32_t one;
+	size_t n;
+
+	if (vmsel_pid(sel, &one))
+		t = hostmap_thread(m, (int32_t)one);
+	else if (!vmsel_tids(sel, &tid, &n))
+		t = hostmap_thread(m, tid[0]);
+	return t && t->vm != HOSTMAP_END ? (ssize_t)m->vm[t->vm].of : -1;
+}
+
 ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err)
 {
-	const struct hostmap_thread *t;
+	const ssize_t owner = owner_of(m, sel);
 	struct sbuf b = { 0 };
 	ssize_t found = -1;
 	uint32_t tid;
@@ -240,11 +255,12 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 	for (size_t i = 0; i < m->nvm; i++) {
 		if (!is_listed(m, i) || !is_called(&m->vm[i], sel))
 			continue;
-		if (found >= 0) {
+		/* Anybody may call a VM like the threads of another one. */
+		if (found >= 0 || (owner >= 0 && owner != (ssize_t)i)) {
 			_cleanup_(sbuf_free) struct sbuf buf = { 0 };
 
 			for (size_t k = 0; k < m->nvm; k++)
-				if (is_listed(m, k) && is_called(&m->vm[k], sel)) {
+				if (is_listed(m, k) && (is_called(&m->vm[k], sel) || (ssize_t)k == owner)) {
 					sbuf_add(&buf, buf.len ? ", " : "");
 					list_one(m, k, &buf);
 				}
@@ -253,9 +269,8 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 		}
 		found = (ssize_t)i;
 	}
-	if (found < 0 && vmsel_pid(sel, &tid) && (t = hostmap_thread(m, (int32_t)tid)) &&
-	    t->vm != HOSTMAP_END)
-		found = (ssize_t)m->vm[t->vm].of;
+	if (found < 0 && vmsel_pid(sel, &tid))
+		found = owner;
 	if (found < 0)
 		found = find_by_threads(m, sel, err);
 	if (found != -ENOENT || err->text[0])

@@ -201,7 +201,7 @@ bool str_poses_as(const char *name, const char *const *words)
 	const char *p = name + strspn(name, " ?");
 
 	for (const char *c = name; *c; c++)
-		if ((unsigned char)*c > '~')
+		if ((unsigned char)*c > '~' || (*c == ' ' && (c == name || !c[1])))
 			return true;
 	for (; *words; words++)
 		if (!strncasecmp(p, *words, strlen(*words)) &&

@@ -146,4 +146,16 @@ for first in %3D + - @; do
 		is "$(grep -cE "(^|,)\"?[=$first]x1" "$out")" 0 "... in no cell"
 	done
 done
+
+# A VM that is called as the thread of another one, by a capture that has both: nobody guesses whose is meant.
+for called in tids:101 101; do
+	sed "s/name=two/name=$called/" "$golden/report-basic.txt" >"$tmp/basic.txt"
+	rm -rf "$tmp/basic"
+	ok "a VM called $called" "$mkcap" --capture "$tmp/basic" "$tmp/basic.txt"
+	run "$kvmft" report -i "$tmp/basic" --vm "$called"
+	status_is 1 "... --vm $called"
+	err_has "VM '$called' is ambiguous in .*: 100-12 \(one\), 200-9 \($called\)" "... says of whom it may be"
+	run "$kvmft" report -i "$tmp/basic" --vm 200-9
+	status_is 0 "... by its PID-FD"
+done
 finish
