@@ -270,7 +270,11 @@ begin_grow 9
 timeout -s KILL 30 "$kvmft" merge --follow "$tmp/grow/host" "$tmp/grow/web=$id" >"$tmp/stuck" 2>"$err" &
 job=$!
 exec 9<"$tmp/stuck"
-sleep 1.5
+# FIONREAD: once it writes
+for _ in $(seq 250); do
+	perl -e 'ioctl STDIN, 0x541b, my $n = pack "i", 0; exit !unpack "i", $n' <&9 && break
+	sleep 0.1
+done
 kill -TERM "$(pgrep -P $job)"
 sleep 0.5
 ok "one whose reader reads nothing is still there" kill -0 "$(pgrep -P $job)"
@@ -280,13 +284,23 @@ rc=$?
 exec 9<&-
 status_is 143 "... until a second signal"
 
+# more_than N: waits for so many lines
+more_than()
+{
+	tries=0
+	while [ "$(wc -l <"$out")" -le "$1" ] && [ $tries -lt 300 ]; do
+		sleep 0.1
+		tries=$((tries + 1))
+	done
+}
+
 # A guest whose data come late: the host's lines do not wait for them.
 begin_grow 0
 timeout 300 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6
 grow host=9
-sleep 1.5
+more_than 100
 early=$(wc -l <"$out")
 grow web=10
 grow host=10
@@ -307,11 +321,7 @@ job=$!
 sleep 0.6
 early=$(wc -l <"$out")
 grow web=6 host=6:cpu0
-tries=0
-while [ "$(wc -l <"$out")" -le "$early" ] && [ $tries -lt 300 ]; do
-	sleep 0.1
-	tries=$((tries + 1))
-done
+more_than "$early"
 grow host=7
 sleep 1.5
 grow host=10 web=10
