@@ -93,7 +93,7 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
  * events for that; and about windows in which the guest did not run.
  */
 
-#define FAULTS_MAX (1u << 19) /* kept; the kinds of later ones are not named */
+#define FAULTS_MAX (1u << 19) /* of a VM, kept; the kinds of later ones are not named */
 
 static uint64_t vcpu_key_of(int64_t vm, int64_t vcpu, uint64_t begin)
 {
@@ -113,8 +113,9 @@ bool blame_knows_faults(const struct blame *b)
 
 void blame_fault(struct blame *b, const struct lat_case *c)
 {
-	if (!lat_mem_kind(c->kind) || b->fault.n >= FAULTS_MAX)
+	if (!lat_mem_kind(c->kind) || c->vm < 0 || b->kept[c->vm].faults >= FAULTS_MAX)
 		return;
+	b->kept[c->vm].faults++;
 	xu64map_put(&b->fault, vcpu_key_of(c->vm, c->vcpu, c->begin), c->kind);
 }
 
@@ -148,22 +149,24 @@ void blame_window_ends(struct blame *b, const struct blame_left *l, const struct
 	const uint64_t first[] = { (uint64_t)i->vm << 32 | l->injected, rip };
 	uint64_t what = BLAME_MOVED, *n;
 
-	if (!l->entry || l->gen != b->gen || b->empty.n >= FAULTS_MAX)
+	if (!l->entry || l->gen != b->gen || b->kept[i->vm].windows >= FAULTS_MAX)
 		return;
 	if (l->cpu == i->cpu) {
-		if (!l->injected || kind != EXIT_KIND_INTR || b->first.n >= FAULTS_MAX)
+		if (!l->injected || kind != EXIT_KIND_INTR)
 			return;
 		what = hash_bytes(&b->halt_key, first, sizeof(first)) | 1ull << 63;
 		n = xu64map_at(&b->first, what);
 		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
 	}
+	b->kept[i->vm].windows++;
 	xu64map_put(&b->empty, vcpu_key_of(i->vm, i->vcpu, l->entry), what);
 }
 
 void blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
 {
-	if (l->cpu == i->cpu || b->empty.n >= FAULTS_MAX)
+	if (l->cpu == i->cpu || b->kept[i->vm].windows >= FAULTS_MAX)
 		return;
+	b->kept[i->vm].windows++;
 	xu64map_put(&b->empty, vcpu_key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
 }
 

@@ -277,7 +277,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->limited = xcalloc(b->map->nvm + 1, sizeof(*b->limited));
 	b->guest_gen = xcalloc(b->map->nvm + 1, sizeof(*b->guest_gen));
 	b->guest_lost = xcalloc(b->map->nvm + 1, sizeof(*b->guest_lost));
-	b->nhalts = xcalloc(b->map->nvm + 1, sizeof(*b->nhalts));
+	b->kept = xcalloc(b->map->nvm + 1, sizeof(*b->kept));
 	b->has = xcalloc(b->map->nvm + 1, sizeof(*b->has));
 	b->seen = xcalloc(tl_sources(t), sizeof(*b->seen));
 	hash_key_init(&b->halt_key);
@@ -551,7 +551,7 @@ void blame_free(struct blame *b)
 	free(b->limited);
 	free(b->guest_gen);
 	free(b->guest_lost);
-	free(b->nhalts);
+	free(b->kept);
 	u64map_free(&b->halts);
 	u64map_free(&b->vcpu_of);
 	free(b->vcpu);

@@ -119,7 +119,10 @@ struct blame {
 	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
 	struct hash_key halt_key;
-	uint32_t *nhalts;	/* by VM */
+	/* By VM, what is kept of it: what one does is no other's loss. */
+	struct blame_kept {
+		uint32_t halts, faults, windows;
+	} *kept;
 	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
 				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
