@@ -148,8 +148,9 @@ struct event_type {
 
 /* "kvm_exit"; "_entry" for EV_VECTOR_ENTRY, whose names end in it. */
 const char *event_name(enum event_role role);
-/* The name of field number i, "a|b" for one that had several; NULL past the last. */
+/* The name of field number i, up to a blank: "a|b" for one that had several; NULL past the last. */
 const char *event_field(enum event_role role, size_t i);
+#define EVENT_FIELD(name) (int)strcspn(name, " "), name /* for %.*s */
 /* The format of the role's event; NULL: not in the capture. Not for the roles with many events. */
 const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role);
 /*

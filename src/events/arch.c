@@ -118,6 +118,7 @@ static const struct event_arch *of_vendor(const char *vendor)
 bool exit_halt_field(const char *machine, const char *vendor, char field[32], uint32_t *value)
 {
 	const struct event_arch *a = of_vendor(vendor);
+	const char *names;
 
 	for (size_t i = 0; !a && i < ARRAY_SIZE(archs); i++)
 		if (archs[i]->own && has_machine(archs[i], machine))
@@ -125,8 +126,8 @@ bool exit_halt_field(const char *machine, const char *vendor, char field[32], ui
 	if (!a || a->halt == UINT32_MAX || !has_machine(a, machine))
 		return false;
 	*value = a->halt & ~EXIT_TRAP;
-	snprintf(field, 32, "%.*s", (int)strcspn(a->exit->field[a->own], "|"),
-		 a->exit->field[a->own]);
+	names = event_def_field(a->exit, a->own);
+	snprintf(field, 32, "%.*s", (int)strcspn(names, "| "), names);
 	return true;
 }
 

@@ -11,8 +11,12 @@
 
 /* name: "*_entry" are all that end in that. field: "a|b" is the first one that the kernel has. */
 struct event_def {
-	const char *sys, *name, *field[EVENT_FIELDS];
+	const char *sys, *name;
+	const char *fields; /* EVENT_FIELDS at most; "a b|c": b was c, or is in other kernels */
 };
+
+/* The names of field number i, up to a blank; NULL past the last. */
+const char *event_def_field(const struct event_def *d, size_t i);
 
 /* Of a sorted table; NULL: it has none. */
 const char *exit_entry_name(const struct exit_entry *t, size_t n, uint32_t reason);

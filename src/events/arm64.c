@@ -13,7 +13,7 @@
 
 static const char *const machines[] = { "aarch64", NULL };
 static const struct event_def arm64_exit = {
-	"kvm", "kvm_exit", { "ret|idx", "esr_ec|exit_reason", "vcpu_pc", "vcpu_id" },
+	"kvm", "kvm_exit", "ret|idx esr_ec|exit_reason vcpu_pc vcpu_id",
 };
 
 #define EC(number, name) { EXIT_TRAP | (number), name }

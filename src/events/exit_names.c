@@ -44,13 +44,13 @@ static const char *symbol(const struct fmt_event *ev, const char *names, int nth
 	char name[32];
 
 	for (;; names++) {
-		size_t n = strcspn(names, "|");
+		size_t n = strcspn(names, "| ");
 		const char *s;
 
 		snprintf(name, sizeof(name), "%.*s", (int)n, names);
 		s = fmt_symbol(ev, name, (unsigned int)nth, value);
 		names += n;
-		if (s || !*names)
+		if (s || *names != '|')
 			return s;
 	}
 }
@@ -61,7 +61,7 @@ static void find_table(struct exit_names *n, int nth)
 	const struct event_arch *a;
 
 	for (size_t i = 0; (a = event_arch(i)) && i < EXIT_ARCHS; i++) {
-		const char *s = symbol(n->ev, a->exit->field[0], nth, a->probe.reason);
+		const char *s = symbol(n->ev, a->exit->fields, nth, a->probe.reason);
 
 		if (!s || (a->probe.name && strcmp(s, a->probe.name)))
 			continue;
@@ -76,7 +76,7 @@ static uint64_t find_trap(const struct exit_names *n, const struct event_arch *a
 	const char *s;
 
 	for (uint32_t i = 0; a->trap.name && n->nth[at] >= 0 && i < MAX_KINDS; i++) {
-		s = symbol(n->ev, a->exit->field[0], n->nth[at], i);
+		s = symbol(n->ev, a->exit->fields, n->nth[at], i);
 		if (s && !strcmp(s, a->trap.name))
 			return i;
 	}
@@ -198,8 +198,8 @@ const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint
 	const char *name = NULL;
 
 	if (a && n->nth[at] >= 0)
-		name = trap ? symbol(n->ev, a->exit->field[1], 0, key & ~EXIT_TRAP)
-			    : symbol(n->ev, a->exit->field[0], n->nth[at], key);
+		name = trap ? symbol(n->ev, event_def_field(a->exit, 1), 0, key & ~EXIT_TRAP)
+			    : symbol(n->ev, a->exit->fields, n->nth[at], key);
 	return name || !a ? name : exit_entry_name(a->reason, a->nreason, key);
 }
 

@@ -8,8 +8,8 @@
 #include "arch.h"
 
 static const char *const machines[] = { "loongarch64", NULL };
-static const struct event_def loong_exit = { "kvm", "kvm_exit", { "reason", "-", "pc" } };
-static const struct event_def loong_entry = { "kvm", "kvm_reenter", { NULL } };
+static const struct event_def loong_exit = { "kvm", "kvm_exit", "reason - pc" };
+static const struct event_def loong_entry = { "kvm", "kvm_reenter", NULL };
 
 static const struct exit_entry names[] = {
 	{ 0, "INT" }, { 1, "TLBL" }, { 2, "TLBS" }, { 3, "TLBI" }, { 4, "TLBM" }, { 5, "TLBNR" },

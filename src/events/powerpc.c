@@ -7,10 +7,10 @@
 
 static const char *const machines[] = { "ppc64le", NULL };
 static const struct event_def power_exit = {
-	"kvm_hv", "kvm_guest_exit", { "trap", "-", "pc", "vcpu_id" },
+	"kvm_hv", "kvm_guest_exit", "trap - pc vcpu_id",
 };
 static const struct event_def power_entry = {
-	"kvm_hv", "kvm_guest_enter", { "vcpu_id", "pc" },
+	"kvm_hv", "kvm_guest_enter", "vcpu_id pc",
 };
 
 static const struct exit_entry names[] = {

@@ -7,7 +7,7 @@
 #include "arch.h"
 
 static const char *const machines[] = { "riscv64", NULL };
-static const struct event_def riscv_exit = { "kvm", "kvm_exit", { "scause", "-", "sepc" } };
+static const struct event_def riscv_exit = { "kvm", "kvm_exit", "scause - sepc" };
 
 #define IRQ(number, name) { EXIT_IRQ | (number), name }
 

@@ -9,7 +9,7 @@
 
 static const char *const x86_machines[] = { "x86_64", "i386", "i486", "i586", "i686", NULL };
 static const struct event_def x86_exit = {
-	"kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip", "vcpu_id" },
+	"kvm", "kvm_exit", "exit_reason isa guest_rip vcpu_id",
 };
 
 /* Linux guests (arch/x86/include/asm/irq_vectors.h): from here on vectors are the kernel's own. */

@@ -176,9 +176,9 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
 		return err_set(err, ENOTSUP,
-			       "kvm_exit in %s has no field %s: kvmft does not know this kind of "
+			       "kvm_exit in %s has no field %.*s: kvmft does not know this kind of "
 			       "host",
-			       path, event_field(EV_EXIT, 0));
+			       path, EVENT_FIELD(event_field(EV_EXIT, 0)));
 	if (r->opts.by_rip && !exit.f[2].size)
 		return err_lack(err, ENOENT, "no %s in %s says where the guest was",
 				event_format(r->fmt, EV_EXIT) ? "kvm_exit" : "kvm_exit or kvm_entry",

@@ -53,8 +53,8 @@ static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_
 	event_find(fmt, role, 0, &e->type);
 	for (size_t i = 0; i < n; i++)
 		if (!e->type.f[i].size)
-			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %s",
-					event_name(role), event_field(role, i));
+			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %.*s",
+					event_name(role), EVENT_FIELD(event_field(role, i)));
 	return 0;
 }
 

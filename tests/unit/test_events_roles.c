@@ -37,8 +37,8 @@ static void test_names_are_the_kernels(void **state __unused_arg)
 		assert_string_equal(fmt_name(e.ev), event_name(role));
 		assert_int_equal(event_role_of(e.ev), role);
 		for (size_t k = 0; event_field(role, k); k++)
-			if (!e.f[k].size && strcmp(event_field(role, k), "buf"))
-				fail_msg("%s has no %s", fmt_name(e.ev), event_field(role, k));
+			if (!e.f[k].size && strncmp(event_field(role, k), "buf", 3))
+				fail_msg("%s has no %.*s", fmt_name(e.ev), EVENT_FIELD(event_field(role, k)));
 	}
 	assert_true(found >= 15);
 	fmt_free(f);
@@ -63,7 +63,7 @@ static void test_old_names(void **state __unused_arg)
 	assert_true(event_find(f, EV_INJECT, 1, &e));
 	assert_int_equal(e.f[0].off, 8);
 	assert_int_equal(e.f[1].size, 0);
-	assert_string_equal(event_field(EV_INJECT, 0), "vector|irq");
+	assert_string_equal(event_field(EV_INJECT, 0), "vector|irq soft reinjected");
 	fmt_free(f);
 	free_formats(&c);
 }
