@@ -67,7 +67,7 @@ static uint32_t session_of(int proc, const uint32_t recorder)
 {
 	uint32_t pid = recorder, top = pid;
 	struct proc_stat st;
-	bool flight;
+	bool flight = false;
 
 	while (!proc_stat(proc, pid, &st) && (pid = st.ppid) > 1) {
 		_cleanup_(sbuf_free) struct sbuf words = { 0 };
