@@ -317,7 +317,8 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		uint64_t had;
 
 		if (left.rip) {
-			if (u64map_get(&b->halts, key, &had) || b->kept[i->vm].halts++ < HALTS_MAX) {
+			if (u64map_get(&b->halts, key, &had) ||
+			    b->kept[i->vm].halts++ < HALTS_MAX) {
 				v = xu64map_at(&b->halts, key);
 				*v += (1ull << 32) + left.kicked;
 			}

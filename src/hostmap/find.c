@@ -260,7 +260,8 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 			_cleanup_(sbuf_free) struct sbuf buf = { 0 };
 
 			for (size_t k = 0; k < m->nvm; k++)
-				if (is_listed(m, k) && (is_called(&m->vm[k], sel) || (ssize_t)k == owner)) {
+				if (is_listed(m, k) &&
+				    (is_called(&m->vm[k], sel) || (ssize_t)k == owner)) {
 					sbuf_add(&buf, buf.len ? ", " : "");
 					list_one(m, k, &buf);
 				}

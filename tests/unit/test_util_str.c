@@ -267,7 +267,8 @@ static void test_poses(void **state __unused_arg)
 		bool poses;
 	} row[] = {
 		{ "host", true },  { "Host", true }, { " host", true }, { "?host", true }, { "host#2", true },
-		{ "qemu?", true }, { "vm1 ", true }, { "vm1", false }, { "hostess", false }, { "host1", false }, { "a host", false },
+		{ "qemu?", true }, { "vm1 ", true },
+		{ "vm1", false }, { "hostess", false }, { "host1", false }, { "a host", false },
 		{ "", false },	   { "~", false },
 		{ "hÐ¾st", true },				    /* Cyrillic o */
 		{ "ï½ï½ï½ï½", true }, /* fullwidth */
