@@ -427,7 +427,8 @@ static void add_cell(struct build *b, const struct cell *c)
 		return;
 	row = &b->t->row[i];
 	if (b->r->opts.percentiles)
-		xarray_add(&b->cell, &b->ncell, &b->cell_cap, &(struct row_cell){ i, c }, sizeof(*b->cell));
+		xarray_add(&b->cell, &b->ncell, &b->cell_cap, &(struct row_cell){ i, c },
+			   sizeof(*b->cell));
 	if (!row->samples)
 		row->min = UINT64_MAX;
 	row->key = c->key;
