@@ -356,7 +356,7 @@ static void moments(struct blame *b)
 void blame_found(struct blame *b)
 {
 	struct blame_spike *v;
-	bool holes;
+	bool holes, eois;
 	const struct tl_source *s;
 	uint32_t host;
 
@@ -400,12 +400,14 @@ void blame_found(struct blame *b)
 	holes |= !capture_all_cpus(tl_source(b->t, 0)->cap);
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
 		holes = tl_missing(tl_source(b->t, i));
+	eois = b->seen[0][EV_EOI] || b->seen[0][EV_PV_EOI];
 	for (size_t i = 0; i < b->n; i++) {
 		v[i] = *b->ranked[i];
 		v[i].holes = holes || (v[i].what == BLAME_IO && v[i].away_to == v[i].away_from);
 		if (v[i].what == BLAME_STALL)
 			snprintf(v[i].of, sizeof(v[i].of),
-				 v[i].served ? "vCPU %u, in the handler of vector %u" : "vCPU %u",
+				 v[i].served && eois ? "vCPU %u, in the handler of vector %u"
+						     : "vCPU %u",
 				 (unsigned int)v[i].vcpu, v[i].served - 1);
 	}
 	free(b->v);

@@ -284,9 +284,8 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		return;
 	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
 		       &b->left, &b->left_cap, sizeof(*l));
-	if (r == EV_EOI || r == EV_PV_EOI) {
-		if (blame_field(d, r, 0, i) == (uint64_t)i->vcpu)
-			l->serves = 0;
+	if (r == EV_EOI || r == EV_PV_EOI) { /* by the vCPU itself, whatever its APIC's id */
+		l->serves = 0;
 		return;
 	}
 	if (r == EV_INJECT || r == EV_INJECT_FAULT) {
@@ -299,7 +298,8 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i));
 		*l = (struct blame_left){
 			.exit = i->host, .rip = blame_field(d, r, 2, i), .cpu = i->cpu,
-			.halted = exit_is_halt(why), .gen = b->gen, .serves = l->serves,
+			.halted = exit_is_halt(why), .gen = b->gen,
+			.serves = exit_is_halt(why) ? 0 : l->serves,
 		};
 		return;
 	}

@@ -128,9 +128,28 @@ run "$kvmft" blame --what stall --format json -q "$tmp/isr"
 is "$(jq -c '.spikes[:2][] | [.of, .length_ns, .cause]' "$out" | tr '\n' ' ')" \
 	'["vCPU 0, in the handler of vector 237",3000200,"host-task"] ["vCPU 0",2000200,"host-task"] ' \
 	"a stall within an ISR is one, and one after its end is not"
-sed '/kvm_inj_virq/d' "$tmp/isr.txt" >"$tmp/untold.txt"
-"$mkcap" --capture "$tmp/untold" "$tmp/untold.txt"
-run "$kvmft" blame --what stall --format json -q "$tmp/untold"
-is "$(jq -r '.spikes[0].of' "$out")" "vCPU 0" "without the injection nothing is said of a handler"
+for left in kvm_inj_virq kvm_pv_eoi; do
+	sed "/$left/d" "$tmp/isr.txt" >"$tmp/untold.txt"
+	"$mkcap" --capture "$tmp/untold" "$tmp/untold.txt"
+	run "$kvmft" blame --what stall --format json -q "$tmp/untold"
+	is "$(jq -r '.spikes[].of' "$out" | sort -u)" "vCPU 0" "without $left nothing is said of a handler"
+done
+# A vCPU that has halted since is in none, wherever the end of that one is.
+{
+	sed '/^0 3020000/,$d' "$tmp/isr.txt"
+	cat <<'END'
+0 3020000 101 kvm_exit exit_reason=12 isa=1
+0 3021000 101 kvm_entry vcpu_id=0
+0 3022000 101 kvm_exit exit_reason=1 isa=1
+0 3022100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0 5020100  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0 5020200 101 kvm_entry vcpu_id=0
+0 5030000 101 kvm_exit exit_reason=1 isa=1
+0 5030010 101 kvm_pv_eoi apicid=0 vector=0xed
+END
+} >"$tmp/halted.txt"
+"$mkcap" --capture "$tmp/halted" "$tmp/halted.txt"
+run "$kvmft" blame --what stall --format json -q "$tmp/halted"
+is "$(jq -c '[.spikes[:2][].of]' "$out")" '["vCPU 0, in the handler of vector 237","vCPU 0"]' "one that has halted since is in none"
 
 finish
