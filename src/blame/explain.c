@@ -525,6 +525,8 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 			b->cpu[c] = (struct blame_cpu){ 0 };
 		for (size_t v = 0; v < b->vcpu_at.n; v++)
 			b->vcpu[v].faulted = false;
+		for (size_t k = 0; k < b->nactive; k++)
+			b->v[b->active[k]].fetch = 0;
 	}
 	lat_feed(b->lat, i);
 	if (i->kind == TL_EVENT)
