@@ -24,7 +24,7 @@ struct cells *cells_new(bool few)
 	return c;
 }
 
-static struct cell *cell_find(const struct cells *c, uint64_t key)
+static struct cell *cell_by_key(const struct cells *c, uint64_t key)
 {
 	struct cell *cell = c->first;
 	uint64_t at;
@@ -68,7 +68,7 @@ static struct cell *report_cell_new(struct cells *c, struct cell_budget *b, uint
 
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 {
-	struct cell *cell = cell_find(c, key);
+	struct cell *cell = cell_by_key(c, key);
 
 	if (!cell)
 		cell = report_cell_new(c, b, key, false);
@@ -77,7 +77,7 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 		return cell;
 	}
 	b->crowded++;
-	cell = cell_find(c, CELL_OTHERS);
+	cell = cell_by_key(c, CELL_OTHERS);
 	return cell ?: report_cell_new(c, b, CELL_OTHERS, true);
 }
 
