@@ -7,7 +7,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig apicv --cpu intel --host-cpus 1 --timeout 300
+rig apicv --cpu intel --host-cpus 1 --timeout 1800
 
 block=$(sed -n 's/^block //p' "$rig/truth")
 echo "# planted: $block"
