@@ -252,10 +252,12 @@ uint32_t lat_lacks(const struct lat *l, const char *of, const char *what)
 {
 	const struct evidence_rule *r = evidence_rule(of, what);
 
-	/* What the VMM's threads waited for is only asked of recordings made for that. */
-	/* Nor are others asked when a guest was told of pages. */
+	/*
+	 * What the VMM's threads waited for is only asked of recordings made for that, and when a
+	 * guest heard of its pages, where others fetch them.
+	 */
 	return r && (l->path || !(r->needs & EVID_WAKING)) &&
-			       (l->seen[0][EV_ASYNC] || !(r->needs & EVID_ASYNC)) ?
+			       (!(r->needs & EVID_ASYNC) || l->seen[0][EV_ASYNC]) ?
 		       r->needs & ~l->recorded : 0;
 }
 

@@ -28,6 +28,7 @@ struct fixture {
 	struct tl_source src, *srcs[1];
 	struct timeline t;
 	struct lat lat;
+	struct lat_guest guest;
 	struct lat_group group;
 	struct lat_bound bound;
 	struct out_clock clock;
@@ -44,6 +45,7 @@ static void fixture_make(struct fixture *f, uint64_t guest, uint64_t uncertain, 
 	f->srcs[0] = &f->src;
 	f->t = (struct timeline){ .map = &f->map, .src = f->srcs, .nsrc = 1 };
 	f->lat.khz = khz;
+	f->lat.guest = &f->guest;
 	f->lat.o.want[LAT_IRQ] = true;
 	f->lat.table[LAT_T_IRQ] = (struct lat_table){ .desc = &lat_desc_irq, .group = &f->group, .ngroup = 1 };
 	snprintf(f->group.name, sizeof(f->group.name), "236 local_timer");
