@@ -244,7 +244,7 @@ bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need
 		d = is_def(ev, own) ? own : d;
 
 	*e = (struct event_type){ .ev = ev };
-	for (size_t i = 0; (names = event_def_field(d, i)); i++)
+	for (size_t i = 0; i < EVENT_FIELDS && (names = event_def_field(d, i)); i++)
 		all &= field_of(ev, names, &e->f[i]) || i >= need;
 	return all;
 }

@@ -30,6 +30,7 @@ static void test_names_are_the_kernels(void **state __unused_arg)
 	for (int r = EV_NONE + 1; r < EV_ROLES; r++) {
 		enum event_role role = (enum event_role)r;
 
+		assert_null(event_field(role, EVENT_FIELDS));
 		if (!event_find(f, role, 0, &e))
 			continue;
 		found++;
