@@ -213,12 +213,13 @@ void processes_new(struct timeline *t, int64_t only, struct processes **out)
 	w->p.vm = xcalloc(w->p.nvm + 1, sizeof(*w->p.vm));
 	w->modes = xcalloc(w->p.nvm + 1, sizeof(*w->modes));
 	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5, &w->cr3);
-	w->p.has_switch = event_find(w->fmt, EV_SWITCH, 3, &w->switches);
+	/* A trace.dat has the formats of events that were not recorded: there, once one is met. */
+	w->p.has_switch = event_find(w->fmt, EV_SWITCH, 3, &w->switches) && !cap->is_tracedat;
 	event_find(w->fmt, EV_EXIT, 1, &w->exit);
 	event_find(w->fmt, EV_ENTRY, 0, &w->entry);
 	event_find(w->fmt, EV_MMIO, 0, &w->mmio);
 	event_find(w->fmt, EV_FAST_MMIO, 0, &w->fast_mmio);
-	w->p.has_async = event_find(w->fmt, EV_ASYNC_TOLD, 0, &w->told);
+	w->p.has_async = event_find(w->fmt, EV_ASYNC_TOLD, 0, &w->told) && !cap->is_tracedat;
 	event_find(w->fmt, EV_NESTED_EXIT, 0, &w->nested);
 	event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
 	event_find(w->fmt, EV_INJECT, 0, &w->inject);
@@ -569,6 +570,7 @@ static void feed_sched(struct process_walk *w, const struct tl_item *i)
 			next->off = i->host;
 		return;
 	}
+	w->p.has_switch = true;
 	prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
 	if (prev) {
 		prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));
@@ -613,7 +615,8 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 	}
 	v->injected |= w->inject.ev && i->ev == w->inject.ev;
 	v->nested |= w->nested.ev && i->ev == w->nested.ev;
-	v->async |= w->told.ev && i->ev == w->told.ev;
+	if (w->told.ev && i->ev == w->told.ev)
+		w->p.has_async = v->async = true;
 	if ((w->mmio.ev && i->ev == w->mmio.ev) || (w->fast_mmio.ev && i->ev == w->fast_mmio.ev))
 		v->fault = false;
 	v->last = i->host;

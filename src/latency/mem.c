@@ -717,7 +717,7 @@ void lat_mem_forget(struct lat *l)
 	if (!l->mem)
 		return;
 	l->mem->blind = true;
-	u64map_free(&l->mem->told);
+	l->mem->told_from = l->now;
 	end_all(l, MEM_CUT);
 }
 

@@ -114,6 +114,7 @@ struct lat_mem {
 	struct mem_move *move; /* likewise */
 	bool fetches; /* EV_ASYNC was seen */
 	struct u64map told;    /* VM << 32 | token -> when its guest was told that a page lacks */
+	uint64_t told_from;    /* the last gap: what began before it is not timed */
 	struct u64map filler;  /* ... -> who woke them after a userfaultfd */
 	struct u64map fetcher; /* threads that fetch pages for vCPUs -> FETCH_ of what they met */
 	bool blind; /* events of the host were lost: so may be what was taken */

@@ -216,7 +216,7 @@ const struct lat_desc lat_desc_mem = {
 		   "open: open at the end", "device: accesses to devices, no stalls",
 		   "forgotten: pages taken, forgotten for lack of room",
 		   "told: async page faults that the guest was told of",
-		   "told_alone: ... of which the beginning or the end was not seen" },
+		   "told_alone: ... and of which the beginning or the end was not seen" },
 };
 
 /* By enum mem_kind: why, and the causes of the same stalls in other tables. */
@@ -445,13 +445,15 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 void mem_told(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
 {
 	uint64_t key = (uint64_t)v->vm << 32 | (uint32_t)in->f[0], since;
-	bool told = in->kind == EV_ASYNC_READY && u64map_take(&l->mem->told, key, &since);
+	bool ready = in->kind == EV_ASYNC_READY, full = l->mem->told.n == SEEN_MAX;
+	bool begun = u64map_take(&l->mem->told, key, &since);
+	bool told = ready && begun && since >= l->mem->told_from;
 	struct lat_group *g;
 	uint32_t at;
 
-	if (in->kind == EV_ASYNC_TOLD && l->mem->told.n < SEEN_MAX)
+	if (!ready && !full)
 		xu64map_put(&l->mem->told, key, in->t);
-	else
+	if (ready || begun || full)
 		lat_count(l, v, LAT_T_MEM, told ? MEM_TOLD : MEM_TOLD_ALONE);
 	if (!told || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return;

@@ -174,7 +174,14 @@ async pages ''
 run "$kvmft" latency mem --all --worst 0 -q "$tmp/pages"
 is "$(stages 'fetched meanwhile')" "total 100;kernel 100;told 7000;" "a page that the guest was told of: until it was there"
 ok "... counted, and those without a beginning" counted \
-	"async page faults that the guest was told of 1; ... of which the beginning or the end was not seen 1"
+	"async page faults that the guest was told of 1; ... and of which the beginning or the end was not seen 1"
+async gap 's/^0   9000/0   gap 3\n&/'
+run "$kvmft" latency mem --all --format csv -q "$tmp/gap"
+out_has '^mem,"","... and of which the beginning or the end was not seen",counted,2,' \
+	"one from before lost events has no time, and is counted once"
+async lost 's/^0   9000/0   gap 3\n&/; /pf_ready token=0x1000/d'
+run "$kvmft" latency mem --all --format csv -q "$tmp/lost"
+out_has '^mem,"","... and of which the beginning or the end was not seen",counted,2,' "... also if its end is lost"
 async unready '/kvm_async_pf_ready/d'
 run "$kvmft" latency mem --all --format json -q "$tmp/unready"
 is "$(jq -c '.mem.not_recorded.told' "$out")" '["host kvm:kvm_async_pf_not_present, kvm_async_pf_ready"]' \

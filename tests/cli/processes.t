@@ -107,6 +107,15 @@ report --format json "$tmp/host"
 out_has '"from":"cr3"' "as JSON: by what"
 out_has "\"cr3\":\"$A\",\"name\":null,\"cpu_ns\":4500,\"at_least_ns\":2000,\"at_most_ns\":5000" "... and rows"
 out_has '"reasons":\[{"reason":"interrupt","exits":3}\]' "... with all reasons"
+is "$(grep -o '"async_faults":[^,]*' "$out" | sort -u)" '"async_faults":null' "... without async page faults, which were not recorded"
+{ usual; echo 0 4150 101 kvm_async_pf_not_present token=0x1000 gva=0x5000; } | host
+report --format csv "$tmp/host"
+is "$(row as-1 async_faults) $(row as-2 async_faults)" "1 0" "an async page fault is of the process that was told of it"
+usual | sed /sched:sched_switch/d | host
+run "$kvmft" export --to trace.dat -o "$tmp/foreign.dat" -i "$tmp/host"
+report --format csv "$tmp/foreign.dat"
+is "$(row as-1 async_faults stolen_us)" " " "a trace.dat with formats of what was not recorded: neither is known"
+usual | host
 report --top 1 "$tmp/host"
 out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
 
