@@ -15,12 +15,12 @@
 enum boot_mark { EXEC, CREATE, MEMORY, ENTERED, KERNEL, USER, DISK, PACKET, MARKER, END };
 const char *const boot_names[BOOT_MARKS] = { "exec", "create-vm", "memory", "first-entry", "kernel", "user",
 					     "first-disk", "first-packet", "marker", "end" };
-#define RECORD "not recorded: `kvmft record -e default -e mem -e boot -- VMM...`"
+#define RECORD "not seen: `kvmft record -e default -e mem -e boot -- VMM...`"
 static const char *const boot_lacks[END] = {
-	RECORD, RECORD, RECORD, RECORD, "not recorded: an exit with a RIP in the upper half (-e default)",
-	"not recorded: an exit with a RIP of a program (-e default)",
-	"not recorded: a request to a disk, by its PCI class (-e default)",
-	"not recorded: a packet in a thread of the VM (-e boot)", "it did not come",
+	RECORD, RECORD, RECORD, RECORD, "not seen: an exit with a RIP in the upper half (recorded by -e default)",
+	"not seen: an exit with a RIP of a program (recorded by -e default)",
+	"not seen: a request to a disk, by its PCI class (recorded by -e default)",
+	"not seen: a packet in a thread of the VM (recorded by -e boot)", "it did not come",
 };
 
 /* Parts that blame does not know: of the VMM's main thread, and why a vCPU is halted. */
@@ -413,7 +413,8 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 		for (size_t k = PENDING + 1; k-- && p->cause == CAUSE_GUEST_SLEEP; left -= take) {
 			take = k == IDLE ? left : MIN(left, v->time[like.mark][k]);
 			like.part = boot_parts[k][0];
-			row_part(b, rows, &like, side, whole, take, 0, boot_parts[k][1]);
+			row_part(b, rows, &like, side, whole, take, 0,
+				 k == IDLE && v->loaded ? "halted, perhaps for a disk" : boot_parts[k][1]);
 		}
 		like.part = blame_causes[p->cause].name;
 		row_part(b, rows, &like, side, whole, left, 0, p->cause == CAUSE_GUEST_CODE ? "" : p->name);
@@ -463,7 +464,10 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 			    (m == MARKER && !b->until && !b->o->text))
 				continue;
 			like.mark = m;
-			snprintf(like.name, sizeof(like.name), "%s", boot_lacks[m]);
+			snprintf(like.name, sizeof(like.name), "%s",
+				 m == DISK && v->loaded ? "cannot tell: the guest had found its disks "
+							  "before its state was saved" :
+							  boot_lacks[m]);
 			(void)boot_line_of(rows, &like, side);
 		}
 		if (n)

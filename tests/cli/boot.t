@@ -138,7 +138,7 @@ first-disk exit-kernel  250 IO_INSTRUCTION
 first-disk exit-kernel  100 EPT_VIOLATION
 first-disk function  200 out
 marker * 35050 0 kvm_pio
-first-packet * None None not recorded: a packet in a thread of the VM (-e boot)
+first-packet * None None not seen: a packet in a thread of the VM (recorded by -e boot)
 wall 35050 known 35050 needs -
 END
 ok "each phase, with its evidence and its parts, to the ns" diff "$tmp/want" "$tmp/got"
@@ -160,14 +160,14 @@ without()
 	rows "$tmp/less" >"$tmp/got"
 	is "$(sed -n "s/^$2 \\* \\([^ ]*\\) [^ ]* /\\1 /p" "$tmp/got")" "$3" "$4"
 }
-how='None not recorded: `kvmft record -e default -e mem -e boot -- VMM...`'
+how='None not seen: `kvmft record -e default -e mem -e boot -- VMM...`'
 without process_exec exec "$how" "no exec"
 without 0xae01 create-vm "$how" "no KVM_CREATE_VM"
 without 0x4020ae46 memory "$how" "no KVM_SET_USER_MEMORY_REGION"
 without 'kvm_msr ' kernel "19000 kvm_exit at 0xffffffff81000010, at the latest" "no kvm_msr"
-without 0x01000000 first-disk "None not recorded: a request to a disk, by its PCI class (-e default)" "no class of PCI"
-without 'kvm_msi_set_irq|vec=33' first-disk "None not recorded: a request to a disk, by its PCI class (-e default)" "no interrupt"
-without 0x400123 user "None not recorded: an exit with a RIP of a program (-e default)" "no program was seen"
+without 0x01000000 first-disk "None not seen: a request to a disk, by its PCI class (recorded by -e default)" "no class of PCI"
+without 'kvm_msi_set_irq|vec=33' first-disk "None not seen: a request to a disk, by its PCI class (recorded by -e default)" "no interrupt"
+without 0x400123 user "None not seen: an exit with a RIP of a program (recorded by -e default)" "no program was seen"
 grep -vE 'process_exec|ioctl' "$tmp/events" | sed 's/rip=0xfff0/rip=0xffffffff81000000/' >"$tmp/fewer"
 capture less <"$tmp/fewer"
 run "$kvmft" boot "$tmp/less"
@@ -181,6 +181,12 @@ run "$kvmft" boot "$tmp/loaded"
 out_has 'one \(of a state that was loaded\)' "a state that was loaded"
 is "$(grep -cE '^(kernel|user)' "$out")" 0 "... does not boot its kernel"
 out_has '^first-disk' "... but has a first request"
+grep -v 'port=0xcf' "$tmp/fewer" >"$tmp/really"
+capture really <"$tmp/really"
+run "$kvmft" boot --all "$tmp/really"
+out_has '^first-disk .* cannot tell: the guest had found its disks before its state was saved' \
+	"... if the guest looks for its disks again: this one did so before"
+out_has '^  guest-sleep .* halted, perhaps for a disk' "... so a halt may be for one"
 
 # Two beside each other: the second one's disk is slower by 1000.
 awk '{ if ($2 >= 30000) $2 += 1000; print }' "$tmp/events" >"$tmp/fewer"

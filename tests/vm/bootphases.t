@@ -3,7 +3,8 @@
 # Lane: check-all
 #
 # `kvmft boot` of guests recorded from the exec of their VMM on: three delays that were planted are in the phase and the
-# part where they belong, and 95 % of the time is in some part that is known.
+# part where they belong, and 95 % of the time is in some part that is known; so it is with two vCPUs, and where a saved
+# state is loaded.
 
 . "$(dirname "$0")/tap.sh"
 
@@ -25,7 +26,7 @@ print(sum(r["time_ns"] or 0 for r in d["rows"] if (r["phase"], r["part"] or "") 
 END
 }
 
-for guest in plain sleep disk limit; do
+for guest in plain sleep disk limit two restore; do
 	"$kvmft" boot --until 'kvm_pio/port == 0x80 && val == 0x42/' --format json "$rig/$guest" >"$tmp/$guest.json" 2>"$tmp/err"
 	ok "$guest: read" test -s "$tmp/$guest.json"
 	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(d["known_ns"] * 1000 // d["wall_ns"])' \
@@ -40,4 +41,8 @@ ok "a disk of 2 KiB a second: $waited ms, not $(ms plain first-disk disk)" test 
 throttled=$(ms limit kernel throttled) kernel=$(ms limit kernel '')
 ok "a limit of 30 %: $throttled ms of $kernel ms" test $((throttled * 100)) -ge $((kernel * 50))
 ok "... which nothing else has" test "$(ms plain kernel throttled)" -lt 500
+"$kvmft" boot --until 'kvm_pio/port == 0x80 && val == 0x42/' "$rig/restore" >"$out"
+out_has 'restore \(of a state that was loaded\)' "a state that was loaded"
+is "$(awk '/^[a-z]/ && $1 != "restore" { printf "%s ", $1 }' "$out")" \
+	"exec create-vm memory first-entry marker first-disk first-packet " "... from its first entry on to the marker"
 finish

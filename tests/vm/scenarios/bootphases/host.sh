@@ -2,14 +2,15 @@
 # shellcheck shell=sh
 #
 # Guests recorded from the exec of their VMM on (`kvmft record -- qemu ...`): one as it is, and one each with a VMM that
-# sleeps before it makes its VM, with a slow disk, and with a CPU limit. Leaves NAME.tar and console-NAME.log.
+# sleeps before it makes its VM, with a slow disk, and with a CPU limit, one of two vCPUs, and one whose state was saved
+# before it reads its disk. Leaves NAME.tar and console-NAME.log.
 #
-#   BOOTS="plain sleep disk limit"   which of them
+#   BOOTS="plain sleep disk limit two restore"   which of them
 
 . "$VM_LIB/host.sh"
 
 need_kvmft
-boots=${BOOTS:-plain sleep disk limit}
+boots=${BOOTS:-plain sleep disk limit two restore}
 root=/tmp/root
 mkdir -p /tmp/cgroup /tmp/cgroup.slow "$root/proc" "$root/dev" "$root/modules"
 mount -t cgroup2 none /tmp/cgroup && echo +cpu >/tmp/cgroup/cgroup.subtree_control
@@ -32,6 +33,12 @@ cat >"$root/init" <<'END'
 /busybox mount -t proc none /proc
 /busybox mount -t devtmpfs none /dev
 for m in /modules/*.ko; do /busybox insmod "$m"; done
+case $(/busybox cat /proc/cmdline) in
+*rig.held*)
+	echo "rig: held" >/dev/ttyS0
+	/busybox sleep 20
+	;;
+esac
 echo "rig: reads begin" >/dev/kmsg
 for at in 0 100 200 300 400 500 600 700; do /busybox dd if=/dev/vda of=/dev/null bs=4k count=1 skip=$at; done
 echo "rig: reads end" >/dev/kmsg
@@ -57,9 +64,21 @@ opens_held()
 	cat /proc/[0-9]*/wchan 2>/dev/null | grep -q wait_for_partner
 }
 
+# saves: the state of a guest that sleeps before it reads its disk goes to a file.
+saves()
+{
+	mkdir -p "$GUEST_RUN/saved"
+	"$@" -monitor "unix:$GUEST_RUN/saved/monitor.sock,server=on,wait=off" </dev/null >/tmp/saved.log 2>&1 &
+	echo $! >"$GUEST_RUN/saved/pid"
+	wait_until 300 grep -qs 'rig: held' "$RESULTS/console-$name.log" || guest_die saved "is not held"
+	guest_monitor saved 'migrate "exec:cat >/tmp/state"' >/dev/null
+	check "restore: its state is saved" test -s /tmp/state
+	guest_monitor saved quit >/dev/null || :
+}
+
 for name in $boots; do
 	drive=file=/tmp/disk.raw,if=virtio,format=raw
-	set --
+	before='' held='' smp=1
 	rm -f /tmp/held
 	case $name in
 	sleep) # to open it for writing waits for a reader, who comes so much later
@@ -70,15 +89,22 @@ for name in $boots; do
 	limit)
 		mkdir -p /tmp/cgroup/slow
 		echo "${LIMIT:-30000} 100000" >/tmp/cgroup/slow/cpu.max
-		set -- sh /tmp/limited
+		before="sh /tmp/limited"
 		;;
+	two) smp=2 ;;
+	restore) held=rig.held ;;
 	esac
 	note "$name"
-	"$KVMFT" record -b 16M -e default -e mem -e boot -o "/tmp/$name" -- "$@" "$RIG_GUEST_QEMU" -name "$name,debug-threads=on" \
-		-machine "$RIG_GUEST_MACHINE,accel=kvm" -cpu "$RIG_GUEST_CPU" -smp 1 -m 256 -nodefaults -no-user-config \
-		-display none -no-reboot -kernel /tmp/kernel -initrd /tmp/initramfs -drive "$drive" \
-		-append "$RIG_CMDLINE noxsave rdinit=/init" -serial "file:$RESULTS/console-$name.log" \
-		-chardev file,id=held,path=/tmp/held </dev/null >"/tmp/$name.log" 2>&1
+	set -- "$RIG_GUEST_QEMU" -name "$name,debug-threads=on" -machine "$RIG_GUEST_MACHINE,accel=kvm" -cpu "$RIG_GUEST_CPU" \
+		-smp "$smp" -m 256 -nodefaults -no-user-config -display none -no-reboot -kernel /tmp/kernel -initrd /tmp/initramfs \
+		-drive "$drive" -append "$RIG_CMDLINE noxsave rdinit=/init $held" -serial "file:$RESULTS/console-$name.log" \
+		-chardev file,id=held,path=/tmp/held
+	if [ "$held" ]; then
+		saves "$@"
+		set -- "$@" -incoming "exec:cat /tmp/state"
+	fi
+	# shellcheck disable=SC2086 # a command of two words
+	"$KVMFT" record -b 16M -e default -e mem -e boot -o "/tmp/$name" -- $before "$@" </dev/null >"/tmp/$name.log" 2>&1
 	check "$name: recorded to its end" grep -q 'rig: marker' "$RESULTS/console-$name.log"
 	sed 's/^/# /' "/tmp/$name.log"
 	carry "/tmp/$name"
