@@ -32,6 +32,9 @@
  * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
  * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -343,18 +346,16 @@ static void apic_enable(int vcpu)
 		die("KVM_SET_LAPIC");
 }
 
-static void msi_send(int vm, uint64_t ms)
+/* Until the vCPU's thread ends: it waits in its guest, and looks at the time after an interrupt only. */
+static void msi_send(int vm, pthread_t until)
 {
 	struct kvm_msi msi = { .address_lo = 0xfee00000, .data = MSI_VECTOR };
-	uint64_t end = now_ms() + ms;
 
-	while (now_ms() < end) {
+	while (pthread_tryjoin_np(until, NULL)) {
 		if (ioctl(vm, KVM_SIGNAL_MSI, &msi) < 0)
 			die("KVM_SIGNAL_MSI");
 		rest(10000);
 	}
-	rest(20000); /* its last wait */
-	(void)ioctl(vm, KVM_SIGNAL_MSI, &msi);
 }
 
 struct vm_plan {
@@ -478,10 +479,11 @@ int main(int argc, char **argv)
 	while (wait && (c = getchar()) != EOF && c != '\n')
 		;
 	pthread_barrier_wait(&start);
-	if (plan.msi)
-		msi_send(vm, ms);
 	for (unsigned long i = 0; i < n; i++) {
-		pthread_join(vcpu[i].thread, NULL);
+		if (plan.msi && !i)
+			msi_send(vm, vcpu[i].thread);
+		else
+			pthread_join(vcpu[i].thread, NULL);
 		printf("vcpu %lu io=%llu mmio=%llu hlt=%llu", vcpu[i].id,
 		       (unsigned long long)vcpu[i].io, (unsigned long long)vcpu[i].mmio,
 		       (unsigned long long)vcpu[i].hlt);
