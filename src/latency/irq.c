@@ -238,7 +238,9 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 			return;
 		}
 	}
-	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
+	if (c->open && !c->injected &&
+	    (!c->posted || (!c->entered && c->at_accept > VS_GUEST) ||
+	     lat_chain_pending(l, v, c))) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return;
 	}

@@ -150,6 +150,12 @@ is "$(stages 'MSI 48')" "total 160;raise 100;notify 60;" "without a guest: to th
 is "$(stages 'GA log')" "total 200;deliver 150;off-cpu 50;" "... to the entry"
 out_has '^accepted 5; measured 5; ' "... and none is lost"
 
+# what is posted again before its vCPU enters its guest is there once
+again='2   7930 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x33\n2   7931 100 kvm_apicv_accept_irq apicid=0 dm=0 tm=0 vec=0x33'
+built again "/^0   7950/i $again\n$(printf %s "$again" | sed 's/793/794/g')"
+run "$kvmft" latency irq --all --format json -q "$tmp/again"
+is "$(jq -c '.irq.counts | [.coalesced, .never_injected]' "$out")" "[1,0]" "one that is posted twice while its vCPU is out: coalesced"
+
 # ---- pages that are fetched while the guest goes on ----
 
 cat >"$tmp/async.txt" <<'END'

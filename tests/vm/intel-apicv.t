@@ -28,6 +28,7 @@ run "$plain" latency irq --format json -q "$rig/host"
 ok "... and none is called lost" jq -e '.irq.counts | .never_injected == 0 and .posted_alone == 0' "$out"
 is "$(jq '.irq.counts | .accepted + .coalesced' "$out")" "$accepted" "every interrupt that an APIC accepted"
 is "$(jq '.irq.counts.inhibited' "$out")" 1 "... one while APICv was inhibited"
-is "$(jq '.irq.counts | .posted - .inhibited' "$out")" "$posted" "... the others posted"
+# A vCPU learns that at its next entry: until then what comes for it is posted, and its APIC holds it once.
+is "$(jq '.irq.counts | .posted + .coalesced' "$out")" "$posted" "... and all posted, since its vCPU was not in its guest then"
 ok "they have a notification" jq -e '[.irq.groups[].stages.notify.count // 0] | add >= 10' "$out"
 finish

@@ -86,10 +86,15 @@ static const uint8_t cpuid_code[] = {
 };
 #define CPUID_COUNT 7
 
-/* Waits for interrupts; their handler. */
+/*
+ * Waits for interrupts; their handler. What one touches on its way is there before the first: the vector of one whose
+ * delivery faults is lost in Bochs.
+ */
 static const uint8_t wait_code[] = {
-	0xfb, 0xf4,	  /* loop: sti, hlt  */
-	0xeb, 0xfc,	  /*       jmp loop  */
+	0x50, 0x58,	  /*       push %ax, pop %ax */
+	0xa0, 0x00, 0x00, /*       mov (0), %al      */
+	0xfb, 0xf4,	  /* loop: sti, hlt          */
+	0xeb, 0xfc,	  /*       jmp loop          */
 };
 static const uint8_t handler_code[] = {
 	0xe6, 0x80,			    /* out %al, $0x80        */
