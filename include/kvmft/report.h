@@ -363,7 +363,7 @@ struct processes {
 	size_t n, cap;
 	struct process_vm *vm; /* by index into the host map */
 	size_t nvm;
-	bool has_cr3, has_switch, has_async; /* what the host's capture has */
+	bool has_cr3, has_sched, has_async; /* what the host's capture has */
 	/* May be set: who had run at an exit; NULL: nobody, it halts. */
 	void (*ran)(void *ctx, size_t vm, uint32_t vcpu, const struct process_row *r);
 	void *ctx;

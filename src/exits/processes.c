@@ -80,6 +80,7 @@ struct process_walk {
 	const struct hostmap *m;
 	const struct fmt *fmt;
 	int64_t only;
+	bool met[2]; /* switches, wakeups */
 	struct event_type cr3, exit, entry, mmio, fast_mmio, nested, inject, switches, wakeup, told;
 	struct event_type task_switch;
 	const struct fmt *task_fmt; /* what task_switch is of */
@@ -214,14 +215,14 @@ void processes_new(struct timeline *t, int64_t only, struct processes **out)
 	w->modes = xcalloc(w->p.nvm + 1, sizeof(*w->modes));
 	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5, &w->cr3);
 	/* A trace.dat has the formats of events that were not recorded: there, once one is met. */
-	w->p.has_switch = event_find(w->fmt, EV_SWITCH, 3, &w->switches) && !cap->is_tracedat;
+	w->p.has_sched = event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
+	w->p.has_sched &= event_find(w->fmt, EV_SWITCH, 3, &w->switches) && !cap->is_tracedat;
 	event_find(w->fmt, EV_EXIT, 1, &w->exit);
 	event_find(w->fmt, EV_ENTRY, 0, &w->entry);
 	event_find(w->fmt, EV_MMIO, 0, &w->mmio);
 	event_find(w->fmt, EV_FAST_MMIO, 0, &w->fast_mmio);
 	w->p.has_async = event_find(w->fmt, EV_ASYNC_TOLD, 0, &w->told) && !cap->is_tracedat;
 	event_find(w->fmt, EV_NESTED_EXIT, 0, &w->nested);
-	event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
 	event_find(w->fmt, EV_INJECT, 0, &w->inject);
 	turn_events_init(&w->turns, w->fmt);
 	exit_names_init(&w->names, w->exit.ev, cap->vendor);
@@ -564,13 +565,14 @@ static void feed_sched(struct process_walk *w, const struct tl_item *i)
 {
 	struct process_vcpu *prev, *next;
 
+	w->met[i->ev == w->wakeup.ev] = true;
+	w->p.has_sched |= w->met[0] && w->met[1];
 	if (i->ev == w->wakeup.ev) {
 		next = vcpu_of_tid(w, event_u64(&w->wakeup, 0, i->rec));
 		if (next && next->asleep && !next->off)
 			next->off = i->host;
 		return;
 	}
-	w->p.has_switch = true;
 	prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
 	if (prev) {
 		prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));

@@ -92,7 +92,7 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	cell_u64(o, IN_ALL | COL_DROP2 | (v->p->has_async ? 0 : COL_HIDE), "async_faults", "Async",
 		 v->p->has_async, r->async);
 	time_cell(o, v, COL_DROP1, "in_exits", "in exits", true, r->spent);
-	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_switch, r->stolen);
+	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_sched, r->stolen);
 	if (!v->tasks) {
 		row_u64(o, "judged", v->named, r->judged);
 		row_u64(o, "agree", v->named, r->agree);

@@ -116,6 +116,10 @@ run "$kvmft" export --to trace.dat -o "$tmp/foreign.dat" -i "$tmp/host"
 report --format csv "$tmp/foreign.dat"
 is "$(row as-1 async_faults stolen_us)" " " "a trace.dat with formats of what was not recorded: neither is known"
 usual | host
+sed 's/ sched:sched_wakeup//' "$tmp/host.text" >"$tmp/nowake.text"
+"$mkcap" --capture "$tmp/nowake" "$tmp/nowake.text"
+report --format csv "$tmp/nowake"
+is "$(row as-1 exits stolen_us)" "3 " "without sched_wakeup nobody knows when it wanted a CPU"
 report --top 1 "$tmp/host"
 out_has '^# 2 more rows are not shown$' "--top leaves rows out, and says so"
 
