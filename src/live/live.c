@@ -77,7 +77,7 @@ void live_add_cpu(struct live *l, uint32_t cpu, int fd)
 	struct live_cpu *c = xcalloc(1, sizeof(*c));
 
 	c->l = l;
-	c->cpu = cpu;
+	c->cpu = c->item.cpu = cpu;
 	c->fd = fd;
 	xarray_add(&l->cpu, &l->n, &l->cap, &c, sizeof(c));
 }

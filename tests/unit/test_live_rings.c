@@ -198,18 +198,18 @@ static void test_gap_and_damage(void **state __unused_arg)
 /* Without order nothing is held back: all of a CPU, with its gaps, then the next one. */
 static void test_cpu_by_cpu(void **state __unused_arg)
 {
-	static const uint64_t want[] = { 200, 201, 202, 100, 100, 101, 900 };
+	static const uint64_t want[] = { 200, 201, 202, 100, 101, 900, 900 };
 	struct live_item it = { .late = false };
 	struct rig r;
 
 	rig_open_as(&r, false);
 	put_events(&r, 0, 200, 1, 3, -1);
-	put_events(&r, 1, 100, 1, 2, 5);
-	put_events(&r, 1, 900, 1, 1, -1);
+	put_events(&r, 1, 100, 1, 2, -1);
+	put_events(&r, 1, 900, 1, 1, 5);
 	assert_int_equal(live_read(r.l, false), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
 		assert_int_equal(next(r.l, &it), 1);
-		assert_int_equal(it.kind, i == 3 ? R_GAP : R_EVENT);
+		assert_int_equal(it.kind, i == 5 ? R_GAP : R_EVENT);
 		assert_int_equal(it.cpu, i >= 3);
 		assert_int_equal(it.ts, want[i]);
 		assert_false(it.late);
