@@ -256,6 +256,8 @@ status_is 0 "... without its architecture: by its events"
 # By CPU time: without what a vCPU slept; without scheduler events a halt may have been all that.
 report split -k cpu
 is "$(sed -n '/Where time went/,/ all /s/^ *\([A-Z_]*\) .*us.*/\1/p' "$out" | grep . | tr '\n' ' ')" "HLT IO_INSTRUCTION EXTERNAL_INTERRUPT " "-k cpu: polling counts"
+report split -k cpu --tsc-khz 4000000
+is "$(sed -n '/Where time went/,/ all /s/^ *\([A-Z_]*\) .*us.*/\1/p' "$out" | grep . | tr '\n' ' ')" "HLT IO_INSTRUCTION EXTERNAL_INTERRUPT " "... at any frequency of the TSC"
 report basic -k cpu
 is "$(sed -n '/Samples%/,/Total/s/^ *\([A-Z_]*\) .*%.*/\1/p' "$out" | sed -n '2,7p' | tr '\n' ' ')" \
 	"PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION  HLT MSR_WRITE " "... a halt of which nothing is known does not lead"
