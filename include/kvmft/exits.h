@@ -74,8 +74,7 @@ struct exits {
 	struct exits_values now, shown, raw;
 	struct exits_values max; /* ns, in this interval, when timed */
 	struct u64map by_tid;
-	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of the size of a u64map */
-	size_t key_cap;
+	struct u64map by_key; /* cell number plus 1 */
 };
 
 void exits_free(struct exits *e);

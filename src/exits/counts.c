@@ -55,7 +55,7 @@ void exits_free(struct exits *e)
 	free(e->raw.v);
 	free(e->max.v);
 	u64map_free(&e->by_tid);
-	free(e->by_key);
+	u64map_free(&e->by_key);
 	*e = (struct exits){ .timed = e->timed, .spreads = e->spreads };
 }
 
@@ -103,36 +103,9 @@ size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *
 
 /* ---- counting ---- */
 
-/* Thread numbers and reasons are small: the multiplication spreads them (Knuth 6.4). */
-static size_t key_slot(const struct exits *e, uint32_t thread, uint32_t reason)
+static uint64_t cell_key(uint32_t thread, uint32_t reason)
 {
-	uint64_t mixed = ((uint64_t)thread << 32 | reason) * 0x9e3779b97f4a7c15;
-	size_t i = (size_t)(mixed >> 32) & (e->key_cap - 1);
-
-	while (e->by_key[i]) {
-		const struct exits_cell *c = &e->cell[e->by_key[i] - 1];
-
-		if (c->thread == thread && c->reason == reason)
-			break;
-		i = (i + 1) & (e->key_cap - 1);
-	}
-	return i;
-}
-
-/* A new table for cap (a power of two) cells, filled. */
-static void keys_make(struct exits *e, size_t cap)
-{
-	free(e->by_key);
-	e->by_key = xcalloc(cap, sizeof(*e->by_key));
-	e->key_cap = cap;
-	for (size_t i = 0; i < e->n; i++)
-		e->by_key[key_slot(e, e->cell[i].thread, e->cell[i].reason)] = (uint32_t)i + 1;
-}
-
-/* -1: there is none. */
-static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason)
-{
-	return e->key_cap ? (int64_t)e->by_key[key_slot(e, thread, reason)] - 1 : -1;
+	return (uint64_t)thread << 32 | reason;
 }
 
 static unsigned int exits_width(const struct exits *e)
@@ -168,13 +141,11 @@ static void values_grow(const struct exits *e, struct exits_values *v, unsigned 
 
 static size_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
 {
-	int64_t at = cell_find(e, thread, reason);
+	uint64_t *at = xu64map_at(&e->by_key, cell_key(thread, reason));
 	struct exits_cell *c;
 
-	if (at >= 0)
-		return (size_t)at;
-	if (e->n >= e->key_cap - e->key_cap / 4) /* at most three quarters full */
-		keys_make(e, MAX(2 * e->key_cap, (size_t)64));
+	if (*at)
+		return *at - 1;
 	c = xarray_grow(&e->cell, e->n, &e->cap, sizeof(*c));
 	values_grow(e, &e->now, exits_width(e));
 	values_grow(e, &e->shown, exits_width(e));
@@ -182,7 +153,7 @@ static size_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
 	if (e->timed)
 		values_grow(e, &e->max, 1);
 	*c = (struct exits_cell){ .thread = thread, .reason = reason };
-	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
+	*at = ++e->n;
 	return e->n - 1;
 }
 
@@ -204,14 +175,14 @@ static size_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 {
 	uint32_t thread = (uint32_t)exits_thread(e, tid);
 	size_t cells = e->n, at = cell_at(e, thread, reason);
-	int64_t old = -1;
+	uint64_t old = 0;
 
 	/* Of the threads that had the tid before. */
-	for (uint32_t t = e->thread[thread].older; e->n > cells && t != EXITS_NONE && old < 0;
+	for (uint32_t t = e->thread[thread].older; e->n > cells && t != EXITS_NONE && !old;
 	     t = e->thread[t].older)
-		old = cell_find(e, t, reason);
-	if (old >= 0)
-		memcpy(cell_raw(e, at), cell_raw(e, (size_t)old), raw_width(e) * sizeof(uint64_t));
+		(void)u64map_get(&e->by_key, cell_key(t, reason), &old);
+	if (old)
+		memcpy(cell_raw(e, at), cell_raw(e, old - 1), raw_width(e) * sizeof(uint64_t));
 	return at;
 }
 
@@ -340,8 +311,9 @@ void exits_prune(struct exits *e)
 		kept++;
 	}
 	e->n = kept;
-	if (e->key_cap)
-		keys_make(e, e->key_cap);
+	u64map_free(&e->by_key);
+	for (size_t i = 0; i < kept; i++)
+		xu64map_put(&e->by_key, cell_key(e->cell[i].thread, e->cell[i].reason), i + 1);
 }
 
 /* ---- views ---- */
