@@ -42,9 +42,9 @@ struct boot_opts {
 /*
  * Fills in what is found. Each side's slices are resampled in runs, with replacement; a change has
  * to exceed the greatest deviation among all rows, in units of the row's standard error, so more
- * rows do not make more false alarms. 0 or -ENOMEM.
+ * rows do not make more false alarms. Sides have slices, of at most four different numbers.
  */
-int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_check;
+void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o);
 
 /* ---- sums by slices ---- */
 
@@ -91,12 +91,9 @@ struct diff_set {
 
 /* The slice that stretch number n, of DIFF_SLICE ns, belongs to. */
 size_t diff_set_slice(struct diff_set *s, uint64_t n);
-/*
- * The key with this number, created if it is new, for which *name is set if a name is needed. NULL:
- * out of memory.
- */
+/* The key with this number, made if there is none; *is_new: it needs a name. */
 struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new) __must_check;
-/* Its sums in a slice, to be added to. NULL: out of memory. */
+/* Its sums in a slice, to be added to. */
 struct diff_cell *diff_key_cell(struct diff_key *k, size_t slice) __must_check;
 /* n samples took ns each. */
 void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_t n);
@@ -218,7 +215,7 @@ struct diff {
 
 /* Whether both sides have enough slices. */
 bool diff_can_tell(const struct diff *d);
-int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
+void diff_compare(struct diff *d);
 /*
  * Orders the rows: those beyond noise in groups, causes before their effects and the
  * greatest effect first; then those within noise.

@@ -57,16 +57,11 @@ static int session_add(struct found *f, const char *name, const char *sel)
 		sbuf_addf(&path, "%.*s/", (int)len, f->root);
 	sbuf_add(&path, name);
 	sbuf_addf(&operand, "%s%s%s", path.s ?: "", sel ? "=" : "", sel ?: "");
-	c.path = sbuf_take(&path);
-	c.operand = sbuf_take(&operand);
-	c.sel = sel ? strdup(sel) : NULL;
-	if (c.path && c.operand && (c.sel || !sel) &&
-	    !array_add(&f->s->v, &f->s->n, &f->s->cap, &c, sizeof(c)))
-		return 0;
-	free(c.path);
-	free(c.operand);
-	free(c.sel);
-	return err_set(f->err, ENOMEM, "out of memory");
+	c.path = xsbuf_take(&path);
+	c.operand = xsbuf_take(&operand);
+	c.sel = sel ? xstrdup(sel) : NULL;
+	xarray_add(&f->s->v, &f->s->n, &f->s->cap, &c, sizeof(c));
+	return 0;
 }
 
 /* ---- by the file ---- */
@@ -173,11 +168,9 @@ static int session_name_add(void *arg, const char *text)
 
 	if (!is_name(text) || l->n > SESSION_CAPTURES || !session_is_capture(l->dir, text))
 		return 0;
-	name = strdup(text);
-	if (name && !array_add(&l->v, &l->n, &l->cap, &name, sizeof(name)))
-		return 0;
-	free(name);
-	return -ENOMEM;
+	name = xstrdup(text);
+	xarray_add(&l->v, &l->n, &l->cap, &name, sizeof(name));
+	return 0;
 }
 
 /* The host first; a machine that is both counts as the host. */
@@ -187,8 +180,8 @@ static int by_captures(struct found *f)
 	size_t hosts = 0, host = 0;
 	int ret = cap_dir_list(&f->dir, "", session_name_add, &l);
 
-	if (ret == -ENOMEM || !l.n)
-		return ret == -ENOMEM ? err_set(f->err, ENOMEM, "out of memory") : 0;
+	if (!l.n)
+		return 0;
 	array_sort(l.v, l.n, compare_names);
 	for (size_t i = 0; i < l.n; i++) {
 		char meta[300];

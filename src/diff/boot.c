@@ -19,7 +19,6 @@
 #define LEVEL  0.01
 #define NORMAL \
 	2.576 /* a single row is off by as many standard errors in 1 of 100, if it is normal */
-#define MOST_N 4096
 
 /* splitmix64 */
 static uint64_t next_random(uint64_t *state)
@@ -78,19 +77,12 @@ static const double *drawn_of(struct drawn *d, const struct boot_side *s)
 	return NULL;
 }
 
-static int drawn_add(struct drawn *d, const struct boot_side *s)
+static void drawn_add(struct drawn *d, const struct boot_side *s)
 {
-	size_t i = 0;
-
-	while (i < DRAWN && d[i].n && d[i].n != s->n)
-		i++;
-	if (i == DRAWN || !s->n || s->n > MOST_N)
-		return -EINVAL;
-	if (d[i].n)
-		return 0;
-	d[i].n = s->n;
-	d[i].weight = xcalloc(s->n, sizeof(double));
-	return 0;
+	while (d->n && d->n != s->n)
+		d++;
+	d->n = s->n;
+	d->weight = d->weight ?: xcalloc(s->n, sizeof(double));
 }
 
 /* The quantile as rare with that many runs as z standard errors are for a normal distribution. */
@@ -197,7 +189,7 @@ static void round_of(const struct boot_row *row, size_t n, struct drawn d[2][DRA
 	}
 }
 
-int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
+void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 {
 	unsigned int rounds = o->rounds ?: ROUNDS;
 	float *dev = xcalloc(n + 1, rounds * sizeof(*dev));
@@ -205,35 +197,31 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 	double(*square)[2] = xcalloc(n + 1, sizeof(*square));
 	struct drawn d[2][DRAWN] = { 0 };
 	uint64_t state = o->seed ?: SEED;
-	int ret = 0;
 
-	for (size_t i = 0; i < n && !ret; i++)
-		for (int s = 0; s < 2 && !ret; s++) {
+	for (size_t i = 0; i < n; i++)
+		for (int s = 0; s < 2; s++) {
 			row[i].value[s] = ratio(&row[i].side[s], NULL, 0);
-			ret = drawn_add(d[s], &row[i].side[s]);
+			drawn_add(d[s], &row[i].side[s]);
 		}
-	for (unsigned int k = 0; k < rounds && !ret; k++) {
+	for (unsigned int k = 0; k < rounds; k++) {
 		for (int s = 0; s < 2; s++)
 			for (int i = 0; i < DRAWN && d[s][i].n; i++)
 				draw(d[s][i].weight, d[s][i].n, &state);
 		round_of(row, n, d, dev + k, square, rounds);
 	}
-	if (!ret) {
-		for (size_t i = 0; i < n; i++) {
-			row_error(&row[i], square[i], rounds);
-			for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
-				most[k] = MAX(most[k], boot_size((double)dev[i * rounds + k]) /
-							       row[i].error);
-		}
-		array_sort(most, rounds, ascending);
-		for (size_t i = 0; i < n; i++)
-			row_judge(&row[i], most, rounds, o->level > 0 ? o->level : LEVEL);
+	for (size_t i = 0; i < n; i++) {
+		row_error(&row[i], square[i], rounds);
+		for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
+			most[k] = MAX(most[k],
+				      boot_size((double)dev[i * rounds + k]) / row[i].error);
 	}
+	array_sort(most, rounds, ascending);
+	for (size_t i = 0; i < n; i++)
+		row_judge(&row[i], most, rounds, o->level > 0 ? o->level : LEVEL);
 	for (int s = 0; s < 2; s++)
 		for (int i = 0; i < DRAWN; i++)
 			free(d[s][i].weight);
 	free(dev);
 	free(square);
 	free(most);
-	return ret;
 }

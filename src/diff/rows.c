@@ -607,11 +607,10 @@ static const char *gate_rows(struct build *b, const struct diff_gate *g)
 }
 
 /* By themselves: the other rows do not make them less sure. */
-static int gates_judge(struct diff *d)
+static void gates_judge(struct diff *d)
 {
 	struct diff only = { .side = { d->side[0], d->side[1] } };
 	struct build b = { .d = &only };
-	int ret;
 
 	for (size_t i = 0; i < d->ngate; i++) {
 		struct diff_gate *g = &d->gate[i];
@@ -621,8 +620,8 @@ static int gates_judge(struct diff *d)
 		else
 			g->why = d->lossy ? "events were lost" : gate_rows(&b, g);
 	}
-	ret = boot_test(b.row, only.n, &d->boot);
-	for (size_t i = 0, r = 0; i < d->ngate && !ret; i++) {
+	boot_test(b.row, only.n, &d->boot);
+	for (size_t i = 0, r = 0; i < d->ngate; i++) {
 		struct diff_gate *g = &d->gate[i];
 		bool more, fewer;
 
@@ -645,7 +644,6 @@ static int gates_judge(struct diff *d)
 	free(b.values);
 	free(b.row);
 	free(only.row);
-	return ret;
 }
 
 /* ---- the answer ---- */
@@ -677,10 +675,9 @@ bool diff_can_tell(const struct diff *d)
 	return d->side[0].exits.n >= DIFF_ENOUGH && d->side[1].exits.n >= DIFF_ENOUGH;
 }
 
-int diff_compare(struct diff *d)
+void diff_compare(struct diff *d)
 {
 	struct build b = { .d = d };
-	int ret;
 	const struct diff_set *x, *y;
 
 	set_rows(&b, &d->side[0].exits, &d->side[1].exits);
@@ -694,8 +691,9 @@ int diff_compare(struct diff *d)
 						       y->part[parts[i].part] });
 	if (d->side[0].latency.n && d->side[1].latency.n)
 		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
-	ret = gates_judge(d) ?: boot_test(b.row, d->n, &d->boot);
-	for (size_t i = 0; i < d->n && !ret; i++) {
+	gates_judge(d);
+	boot_test(b.row, d->n, &d->boot);
+	for (size_t i = 0; i < d->n; i++) {
 		struct diff_row *row = &d->row[i];
 		const struct boot_row *t = &b.row[i];
 		double diff = change_size(row->value[1] - row->value[0]);
@@ -715,26 +713,22 @@ int diff_compare(struct diff *d)
 		d->differ += d->row[i].differs;
 		d->beyond += d->row[i].beyond;
 	}
-	if (!ret) {
-		/* A rate per second of either kind changed alike: the second one adds nothing. */
-		for (size_t i = 0; i < d->n; i++) {
-			struct diff_row *r = &d->row[i];
+	/* A rate per second of either kind changed alike: the second one adds nothing. */
+	for (size_t i = 0; i < d->n; i++) {
+		struct diff_row *r = &d->row[i];
 
-			for (size_t k = 0; k < d->n && r->differs && r->measure == DIFF_PER_GUEST;
-			     k++)
-				if (d->row[k].measure == DIFF_RATE && d->row[k].differs &&
-				    !strcmp(d->row[k].name, r->name))
-					r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
-						     (r->value[1] > r->value[0]);
-		}
-		find_smallest(d);
-		diff_order(d);
+		for (size_t k = 0; k < d->n && r->differs && r->measure == DIFF_PER_GUEST; k++)
+			if (d->row[k].measure == DIFF_RATE && d->row[k].differs &&
+			    !strcmp(d->row[k].name, r->name))
+				r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
+					     (r->value[1] > r->value[0]);
 	}
+	find_smallest(d);
+	diff_order(d);
 	for (size_t i = 0; i < b.nvalues; i++)
 		free(b.values[i]);
 	free(b.values);
 	free(b.row);
-	return ret;
 }
 
 void diff_free(struct diff *d)

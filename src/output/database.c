@@ -736,7 +736,7 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock, stru
 	for (size_t i = 0; i < DB_TABLES && !ret; i++) {
 		sbuf_reset(&b);
 		sbuf_addf(&b, "CREATE TABLE %s(%s)", tables[i].name, tables[i].columns);
-		ret = b.error ?: sq_table(d->sq, tables[i].name, b.s, &d->table[i]);
+		ret = sq_table(d->sq, tables[i].name, xsbuf_text(&b), &d->table[i]);
 	}
 	return ret;
 }

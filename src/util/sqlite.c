@@ -213,12 +213,10 @@ static int sq_exec(struct sq *s, const char *sql)
 
 int sq_new(int fd, struct sq **out)
 {
-	struct sq *s = *out = calloc(1, sizeof(*s));
+	struct sq *s = *out = xcalloc(1, sizeof(*s));
 	const sqlite3_vfs *usual;
 	int ret;
 
-	if (!s)
-		return -ENOMEM;
 	s->fd = fd;
 	s->handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!s->handle)
@@ -253,16 +251,13 @@ int sq_new(int fd, struct sq **out)
 
 int sq_table(struct sq *s, const char *name, const char *sql, struct sq_table **out)
 {
-	struct sq_table *t = calloc(1, sizeof(*t));
+	struct sq_table *t = *out = xcalloc(1, sizeof(*t));
 
-	*out = t;
-	if (!t)
-		return -ENOMEM;
 	t->next = s->tables;
 	s->tables = t;
-	t->name = strdup(name);
+	t->name = xstrdup(name);
 	t->has_id = strstr(sql, " INTEGER PRIMARY KEY");
-	return t->name ? sq_exec(s, sql) : -ENOMEM;
+	return sq_exec(s, sql);
 }
 
 int sq_view(struct sq *s, const char *sql)
@@ -274,14 +269,7 @@ int sq_view(struct sq *s, const char *sql)
 
 static void value_add(struct sq *s, struct value v)
 {
-	struct value *slot = array_grow(&s->value, s->nvalue, &s->value_cap, sizeof(*slot));
-
-	if (!slot) {
-		s->text.error = -ENOMEM;
-		return;
-	}
-	*slot = v;
-	s->nvalue++;
+	xarray_add(&s->value, &s->nvalue, &s->value_cap, &v, sizeof(v));
 }
 
 void sq_s64(struct sq *s, int64_t v)
@@ -340,9 +328,8 @@ int sq_add(struct sq *s, struct sq_table *t, int64_t id)
 		for (size_t i = 1; i < s->nvalue; i++)
 			sbuf_add(&b, ",?");
 		sbuf_addc(&b, ')');
-		ret = b.error;
-		if (!ret)
-			ret = sq_errno(s, s->sqlite3_prepare_v2(s->db, b.s, -1, &t->insert, NULL));
+		ret = sq_errno(s, s->sqlite3_prepare_v2(s->db, xsbuf_text(&b), -1, &t->insert,
+							NULL));
 	}
 	if (!ret && t->has_id)
 		s->value[0] = (struct value){ .kind = VALUE_NUMBER, .n = id };
