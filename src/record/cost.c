@@ -53,7 +53,7 @@ void record_cost_note(const struct record *r)
 	const uint64_t width = r->clocks[0].width;
 	_cleanup_free_ char *text = NULL;
 	struct cost_sample s = { 0 };
-	uint64_t id, ns;
+	uint64_t id, ns, share;
 
 	if (r->out.stream || kinst_read(r->k, "events/kvm/kvm_exit/id", 32, &text) < 0)
 		return;
@@ -64,7 +64,9 @@ void record_cost_note(const struct record *r)
 	if (!s.exits)
 		return;
 	ns = width == UINT64_MAX || !r->tsc.khz ? 0 : width * 1000000 / r->tsc.khz;
-	r->note("an exit took %llu.%llu events and %llu bytes%s (of %llu recorded exits)",
+	/* In all, of the time of one CPU, in thousandths; a flight recorder kept a part. */
+	share = ns && !r->c->flight ? width * r->stored / (r->cycles / 1000 + 1) : 0;
+	r->note("an exit took %llu.%llu events and %llu bytes%s (of %llu recorded exits)%s",
 		(unsigned long long)(s.events / s.exits),
 		(unsigned long long)(s.events * 10 / s.exits % 10),
 		(unsigned long long)(s.bytes / s.exits),
@@ -73,5 +75,9 @@ void record_cost_note(const struct record *r)
 			   (unsigned long long)(ns * s.events / s.exits / 1000),
 			   (unsigned long long)(ns * s.events / s.exits / 100 % 10))
 		   : "",
-		(unsigned long long)s.exits);
+		(unsigned long long)s.exits,
+		share && r->cycles ? TEXTF("; in all %llu.%llu %% of a CPU",
+					   (unsigned long long)share / 10,
+					   (unsigned long long)share % 10)
+				   : "");
 }

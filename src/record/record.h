@@ -132,6 +132,7 @@ struct record {
 	bool tgids; /* the kernel notes the process of every thread, for us */
 	/* Trace clocks and TSC, read before there was a capture; width UINT64_MAX = not read. */
 	struct kclock_sample clocks[RECORD_CLOCKS];
+	uint64_t cycles; /* from these readings to those at the end; 0: not known */
 	struct sbuf line; /* meta record under construction */
 	struct record_flight flight;
 	struct record_sdt *sdt; /* NULL without --sdt */

@@ -41,8 +41,10 @@ int record_clocks_end(struct record *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
-		if (!kclock_sample(r->k, sampled[i], TRIES, &s, NULL))
+		if (!kclock_sample(r->k, sampled[i], TRIES, &s, NULL)) {
+			r->cycles = s.tsc - r->clocks[i].tsc;
 			ret = put_sample(r, sampled[i], &s);
+		}
 	return ret;
 }
 
