@@ -521,6 +521,8 @@ void meta_time(struct sbuf *line, const struct clock_bracket *b);
 void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t width, uint64_t ns);
 void meta_raw(struct sbuf *line, const struct cap_raw *r);
 
+/* NULL: it is not known. */
+const struct cap_task *cap_task(const struct capture *c, int32_t tid);
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
 /* Are its stamps TSC cycles of the recorded machine? */

@@ -206,6 +206,7 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	b->lost_to = b->overwritten_to = 0;
+	b->gaps = 1;
 	b->found = b->lat; /* its notes are still needed */
 	b->lat = again;
 	return 0;
@@ -231,14 +232,14 @@ static void spike_with(const struct blame *b, struct blame_spike *s)
 	    !u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->vcpu, &at))
 		return;
 	v = &b->vcpu[at];
-	if (!v->faulted || v->device)
+	if (v->faulted != b->gaps || v->device)
 		return;
 	s->page = v->page;
 	s->fetched = v->fetched;
 	for (size_t i = 0; i < b->vcpu_at.n; i++) {
 		const struct blame_vcpu *w = &b->vcpu[i];
 
-		s->with += w != v && w->vm == s->vm && w->faulted && w->page == v->page &&
+		s->with += w != v && w->vm == s->vm && w->faulted == b->gaps && w->page == v->page &&
 			   w->at < s->end && (!w->over || w->over > s->begin);
 	}
 }
@@ -362,7 +363,7 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		v->user_reason = (uint32_t)blame_field(d, r, 0, i);
 		break;
 	case EV_PAGE_FAULT: /* the error code as the processor has it: EPT's, or a page fault's */
-		v->faulted = true;
+		v->faulted = b->gaps;
 		v->page = blame_field(d, r, 0, i) & ~0xfffull;
 		v->fetched = blame_field(d, r, 1, i) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
 		break;
@@ -397,6 +398,15 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 	}
 }
 
+static struct blame_cpu *cpu_here(struct blame *b, uint32_t cpu)
+{
+	struct blame_cpu *c = &b->cpu[cpu];
+
+	if (c->gaps != b->gaps)
+		*c = (struct blame_cpu){ .gaps = b->gaps };
+	return c;
+}
+
 static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
@@ -406,7 +416,7 @@ static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i
 		return;
 	for (; b->ncpu <= i->cpu; b->ncpu++)
 		xarray_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu));
-	c = &b->cpu[i->cpu];
+	c = cpu_here(b, i->cpu);
 	switch (r) {
 	case EV_IRQ_ENTRY:
 		c->irqs++;
@@ -511,8 +521,11 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	if (i->src->qemu || i->marker)
 		return;
 	explain_pass(b, i->host);
-	if (b->below && !i->src->guest && i->cpu < b->ncpu)
-		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
+	if (b->below && !i->src->guest && i->cpu < b->ncpu) {
+		struct blame_cpu *c = cpu_here(b, i->cpu);
+
+		c->heard = MAX(c->heard, i->host);
+	}
 	b->now = MAX(b->now, i->host);
 	/* Of a guest it hides less: which task ran. */
 	if (i->kind != TL_EVENT && (!i->src->guest || b->alone)) {
@@ -521,10 +534,7 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 
 			*to = MAX(*to, i->host + i->width);
 		}
-		for (size_t c = 0; c < b->ncpu; c++)
-			b->cpu[c] = (struct blame_cpu){ 0 };
-		for (size_t v = 0; v < b->vcpu_at.n; v++)
-			b->vcpu[v].faulted = false;
+		b->gaps++;
 		for (size_t k = 0; k < b->nactive; k++)
 			b->v[b->active[k]].fetch = 0;
 	}

@@ -105,6 +105,7 @@ struct blame {
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS], measured;
 	/* wait.c */
+	uint32_t gaps;	       /* of the host in the second walk, and one */
 	uint32_t gen;	       /* grows at each gap of the host: who was out of the guest is
 			        * unknown */
 	uint32_t *guest_gen;   /* by VM: ... at each gap of the guest, for its tasks */
@@ -217,7 +218,8 @@ struct blame_vcpu {
 	uint64_t rip, at; /* of its exit */
 	int64_t vm;
 	uint64_t over; /* when that exit ended; 0: not yet */
-	bool faulted, fetched;
+	uint32_t faulted; /* blame.gaps then; 0: it did not */
+	bool fetched;
 	uint32_t window, wider; /* how long it may spin, before this exit and from now on */
 	uint64_t page; /* of kvm_page_fault */
 	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
@@ -228,6 +230,7 @@ struct blame_vcpu {
 
 /* What interrupts a CPU of the host. */
 struct blame_cpu {
+	uint32_t gaps; /* blame.gaps then: what was before another one is not known */
 	uint64_t heard; /* host TSC of the last event there; 0: none is known */
 	uint32_t irqs, softirqs;
 	uint64_t irq, softirq;
@@ -236,6 +239,12 @@ struct blame_cpu {
 	const struct fmt_event *vector; /* by which irq came; NULL: it has a handler, ... */
 	char handler[32];		/* ... if that is known */
 };
+
+/* NULL: nothing is known of it since the last gap. */
+static inline const struct blame_cpu *blame_cpu_of(const struct blame *b, uint32_t cpu)
+{
+	return cpu < b->ncpu && b->cpu[cpu].gaps == b->gaps ? &b->cpu[cpu] : NULL;
+}
 
 /* spend.c: attributes the time since the last call, up to `to`. */
 void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to);

@@ -234,7 +234,7 @@ static void stint_over(const struct blame *b, struct blame_spike *s, bool same)
 static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		      uint64_t time)
 {
-	const struct blame_cpu *c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
+	const struct blame_cpu *c = blame_cpu_of(b, n->thief_cpu);
 	bool waits = n->state == VS_WAITING, idle = !n->thief_known && n->perhaps && c && c->slept;
 	enum blame_cause cause = n->stopped ? CAUSE_STOPPED : CAUSE_HOST_TIMER;
 	struct blame_part *p;
@@ -412,7 +412,7 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
 			const struct lat_now *n, uint64_t time)
 {
-	const struct blame_cpu *c = v && v->cpu < b->ncpu ? &b->cpu[v->cpu] : NULL;
+	const struct blame_cpu *c = v ? blame_cpu_of(b, v->cpu) : NULL;
 	bool named = c && (c->irqs || c->softirqs);
 	uint64_t key = 1ull << 34;
 	struct blame_part *p;
@@ -631,7 +631,8 @@ static void silent(const struct blame *b, struct blame_spike *s, const struct la
 		   uint64_t to)
 {
 	const struct blame_vcpu *v = spike_vcpu_of(b, s);
-	uint64_t from = b->below && v && v->cpu < b->ncpu ? b->cpu[v->cpu].heard : 0;
+	const struct blame_cpu *c = b->below && v ? blame_cpu_of(b, v->cpu) : NULL;
+	uint64_t from = c ? c->heard : 0;
 
 	if (!from || to < from + (b->khz ?: 2000000) * TICK_MS || n->asleep ||
 	    (n->state != VS_GUEST && n->state != VS_KERNEL && n->state != VS_USER))

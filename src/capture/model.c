@@ -144,6 +144,13 @@ struct cap_vm *cap_vm_at(struct capture *c, const char *id)
 	return vm;
 }
 
+const struct cap_task *cap_task(const struct capture *c, int32_t tid)
+{
+	uint64_t at;
+
+	return u64map_get(&cap_priv(c)->task_by_tid, (uint32_t)tid, &at) ? &c->task[at] : NULL;
+}
+
 void cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
 {
 	struct u64map *map = &cap_priv(c)->task_by_tid;

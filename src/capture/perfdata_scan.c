@@ -401,16 +401,15 @@ static void scan_comm(struct scan *s, struct pd_record *r)
 /* pid, ppid, tid, ptid: the new thread has the name of the old one. */
 static void scan_fork(struct scan *s, struct pd_record *r)
 {
-	const struct capture *c = s->p->c;
 	uint32_t pid, ppid, tid, ptid;
 	_cleanup_free_ char *comm = NULL;
-	uint64_t at;
+	const struct cap_task *parent;
 
 	if (cur_u32(&r->body, &pid) || cur_u32(&r->body, &ppid) || cur_u32(&r->body, &tid) ||
 	    cur_u32(&r->body, &ptid))
 		return;
-	if (u64map_get(&cap_priv(c)->task_by_tid, ptid, &at))
-		comm = xstrdup(c->task[at].comm);
+	parent = cap_task(s->p->c, (int32_t)ptid);
+	comm = parent ? xstrdup(parent->comm) : NULL;
 	task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
 }
 

@@ -10,6 +10,7 @@
 #include "kvmft/ksyms.h"
 
 #define ROWS_MAX (1u << 16)
+#define ROWS_VM	 1024u /* of each, whatever others take */
 
 struct place {
 	const char *name, *module; /* NULL: an address */
@@ -28,6 +29,8 @@ struct by_rip {
 	struct place *place;
 	struct rip_row *row;
 	size_t nplace, place_cap, nrow, row_cap;
+	struct u64map rows_of; /* VM + 1 → how many rows were made for it */
+	bool least;	       /* that of the exit looked at has fewer than ROWS_VM */
 	/* the last one: exits come in runs */
 	const struct ksym *last;
 	uint32_t last_place;
@@ -47,6 +50,7 @@ void by_rip_free(struct by_rip *b)
 		return;
 	u64map_free(&b->place_of);
 	u64map_free(&b->row_of);
+	u64map_free(&b->rows_of);
 	free(b->place);
 	free(b->row);
 	free(b);
@@ -59,7 +63,7 @@ static uint32_t rip_place_add(struct by_rip *b, uint64_t hash, const struct plac
 
 	if (u64map_get(&b->place_of, hash, &at))
 		return (uint32_t)at;
-	if (b->nplace >= ROWS_MAX)
+	if (b->nplace >= ROWS_MAX && !b->least)
 		return UINT32_MAX;
 	xarray_add(&b->place, &b->nplace, &b->place_cap, p, sizeof(*p));
 	xu64map_put(&b->place_of, hash, b->nplace - 1);
@@ -90,18 +94,23 @@ static uint32_t rip_place_of(struct by_rip *b, const struct ksyms *k, uint64_t r
 	return b->last_place;
 }
 
-uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint64_t reason)
+uint64_t by_rip_key(struct by_rip *b, int64_t vm, const struct ksyms *k, uint64_t rip,
+		    uint64_t reason)
 {
-	struct rip_row row = { .place = rip_place_of(b, k, rip), .reason = reason };
-	const uint64_t both[] = { row.place, reason };
-	uint64_t hash = hash_bytes(&b->key, both, sizeof(both)), at;
+	uint64_t *rows = xu64map_at(&b->rows_of, (uint64_t)(vm + 1)), both[2] = { 0, reason };
+	struct rip_row row = { .reason = reason };
+	uint64_t hash, at;
 
+	b->least = *rows < ROWS_VM;
+	both[0] = row.place = rip_place_of(b, k, rip);
+	hash = hash_bytes(&b->key, both, sizeof(both));
 	if (row.place == UINT32_MAX)
 		return CELL_OTHERS;
 	if (u64map_get(&b->row_of, hash, &at))
 		return at;
-	if (b->nrow >= ROWS_MAX)
+	if (b->nrow >= ROWS_MAX && !b->least)
 		return CELL_OTHERS;
+	++*rows;
 	xarray_add(&b->row, &b->nrow, &b->row_cap, &row, sizeof(row));
 	xu64map_put(&b->row_of, hash, b->nrow - 1);
 	return b->nrow - 1;

@@ -8,7 +8,7 @@
 #include "kvmft/hostmap.h"
 
 /* With the streams, and a row of a table for each key, a report fits into 64 MiB. */
-#define CELLS_LIMIT  (12u << 20)
+#define CELLS_LIMIT  (14u << 20)
 #define HISTS_LIMIT  (14u << 20)
 #define HISTS_LEAST  (4u << 20) /* of more streams than these */
 #define STREAMS_FREE 4096u
@@ -430,7 +430,7 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 	v->vcpu = vcpu;
 	v->vm = report_vm_of(r, tid);
 	v->cells = cells_new(r->nvcpu >= CACHED);
-	r->nvcpu++;
+	r->budget.vcpus = ++r->nvcpu;
 	return v;
 }
 

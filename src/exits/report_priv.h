@@ -101,6 +101,7 @@ struct cell {
 /* Cells of one vCPU. */
 struct cells {
 	struct cell *first;
+	size_t used; /* of cell_budget.used */
 	uint32_t n;
 	uint32_t mask;	      /* of indices of cache */
 	struct u64map by_key; /* key → address of the cell, once there are many */
@@ -110,6 +111,7 @@ struct cells {
 /* Memory of all cells together is limited, and so is that of their histograms. */
 struct cell_budget {
 	size_t used, limit, hist_used, hist_limit;
+	size_t vcpus; /* each has its part of the last sixteenth, whatever others take */
 	bool hist, part;
 	uint64_t crowded; /* samples that went to CELL_OTHERS for lack of memory */
 	uint64_t no_hist; /* ... that are in no histogram */
@@ -367,8 +369,9 @@ void report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu);
 
 struct by_rip *by_rip_new(void);
 void by_rip_free(struct by_rip *b); /* NULL is fine */
-/* The key of an exit with that key of the class; k: of its guest, NULL: not known. */
-uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint64_t reason);
+/* The key of an exit with that key of the class; k: of its guest, NULL: not known. vm: or -1. */
+uint64_t by_rip_key(struct by_rip *b, int64_t vm, const struct ksyms *k, uint64_t rip,
+		    uint64_t reason);
 /* The class's key. */
 uint64_t by_rip_reason(const struct by_rip *b, uint64_t key);
 void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);

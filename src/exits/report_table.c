@@ -42,13 +42,15 @@ static struct cell *report_cell_new(struct cells *c, struct cell_budget *b, uint
 	size_t parts = b->part ? REPORT_PARTS * sizeof(uint64_t) : 0;
 	size_t size = sizeof(struct cell) + parts + (b->hist ? sizeof(struct cell_hist) : 0);
 	size_t mapped = c->n < LIST_MAX ? 0 : c->n == LIST_MAX ? LIST_MAX + 1 : 1;
-	size_t cost = size + HEAP_HEAD + mapped * MAP_SLOT;
+	size_t cost = size + HEAP_HEAD + mapped * MAP_SLOT, kept = b->limit / 16;
 	struct cell *cell;
 
-	if (!others && b->used + cost > b->limit)
+	if (!others && (b->used + cost > b->limit || (b->used + cost > b->limit - kept &&
+						      c->used + cost > kept / b->vcpus)))
 		return NULL;
 	cell = xcalloc(1, size);
 	b->used += cost;
+	c->used += cost;
 	cell->key = key;
 	cell->min = UINT64_MAX;
 	if (b->part)

@@ -146,7 +146,7 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 	const struct ksyms *k = vm >= 0 ? r->map->vm[r->map->vm[vm].of].syms : NULL;
 
 	if (p->f[2].size)
-		e->key = by_rip_key(r->rips, k, rfield_get(&p->f[2], rec), e->key);
+		e->key = by_rip_key(r->rips, vm, k, rfield_get(&p->f[2], rec), e->key);
 }
 
 /* Scheduler events concern up to two threads, neither of which emits them. */

@@ -138,16 +138,13 @@ void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
  */
 static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vcpu)
 {
-	const struct capture *c = s->m->cap;
+	const struct cap_task *task;
 	uint32_t number = 0;
-	size_t i = 0;
 
 	if (s->entry.f[0].size)
 		return fmt_u64(&s->entry.f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
-	while (i < c->ntask && c->task[i].tid != s->last_tid)
-		i++;
-	*vcpu = i < c->ntask && vmsel_vcpu(c->task[i].comm, &number) ? number
-								     : (uint32_t)s->last_tid;
+	task = cap_task(s->m->cap, s->last_tid);
+	*vcpu = task && vmsel_vcpu(task->comm, &number) ? number : (uint32_t)s->last_tid;
 	return true;
 }
 

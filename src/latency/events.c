@@ -89,11 +89,8 @@ struct lat_decoder {
 static struct decoded *decoded_add(struct lat_decoder *d, const struct fmt_event *e,
 				   enum event_role kind)
 {
-	struct decoded *ev;
+	struct decoded *ev = xarray_grow(&d->ev, d->nev, &d->ev_cap, sizeof(*ev));
 
-	if (d->nev >= UINT8_MAX - 1) /* no kernel has as many */
-		memory_out();
-	ev = xarray_grow(&d->ev, d->nev, &d->ev_cap, sizeof(*ev));
 	ev->kind = kind;
 	d->at[fmt_id(e)] = (uint8_t)++d->nev;
 	d->has[kind] = true;
@@ -177,8 +174,8 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		struct decoded *decoded;
 		struct event_type type;
 
-		/* Adds all events of a role: each kernel has more of irq_vectors. */
-		for (size_t k = 0; (e = fmt_at(d->fmt, k)); k++) {
+		/* All events of a role, as irq_vectors has more; no kernel has more than fit. */
+		for (size_t k = 0; d->nev < UINT8_MAX && (e = fmt_at(d->fmt, k)); k++) {
 			if (!event_is(e, roles[i].role) ||
 			    !event_resolve(e, roles[i].role, 1, &type))
 				continue;

@@ -445,6 +445,8 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	xarray_add(&l->vcpu, &l->nvcpu, &l->vcpu_cap, &v, sizeof(v));
 	v->vm = vm;
 	v->id = id;
+	v->next_of_vm = l->guest[vm].vcpu;
+	l->guest[vm].vcpu = v;
 	v->numbers = l->irqs->numbers;
 	return hear(l, v);
 }
@@ -587,9 +589,8 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 		 */
 		l->guest[vm].begun = true;
 		l->guest[vm].begin = in->t;
-		for (size_t k = 0; k < l->nvcpu; k++)
-			if (l->vcpu[k]->vm == vm)
-				lat_irq_passed(l, l->vcpu[k], in->t, -1, PAST_ALL);
+		for (struct lat_vcpu *o = l->guest[vm].vcpu; o; o = o->next_of_vm)
+			lat_irq_passed(l, o, in->t, -1, PAST_ALL);
 	}
 	if (l->alone)
 		lat_own_guest(l, v, in);
@@ -607,37 +608,41 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 	lat_vcpu_guest(v, in);
 }
 
+static void vcpu_forget(struct lat *l, struct lat_vcpu *v, bool guest)
+{
+	lat_irq_forget(l, v);
+	v->fresh = false;
+	v->io_pending = 0;
+	if (guest) { /* the host's gaps hide nothing of what it runs */
+		v->guest_known = false;
+		v->irq_depth = v->softirq_depth = 0;
+		return;
+	}
+	lat_vcpu_forget(l, v);
+	lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
+	v->armed = false;
+	lat_count_add(l, v->vm, v->id, LAT_T_WAIT, HALT_CUT, v->halt != 0);
+	v->halt = v->kicked = 0;
+}
+
 /* Whatever was in progress may have ended in the gap. */
 static void feed_gap(struct lat *l, const struct tl_item *i)
 {
 	int64_t vm_or_all = i->src->guest ? i->vm : -1;
+	bool of_one = i->src->guest && !l->alone; /* others go on */
 	uint64_t *blind;
 
 	if (i->src->qemu) {
 		lat_io_qemu_forget(l);
 		return;
 	}
-	blind = i->src->guest && !l->alone ? &l->guest[i->vm].blind_until : &l->blind_until;
+	blind = of_one ? &l->guest[i->vm].blind_until : &l->blind_until;
 	*blind = MAX(*blind, i->host + i->width);
-	for (size_t k = 0; k < l->nheard; k++) {
-		struct lat_vcpu *v = l->heard[k];
-
-		if (i->src->guest && ((int64_t)v->vm != i->vm || !v->fresh))
-			continue;
-		lat_irq_forget(l, v);
-		v->fresh = false;
-		v->io_pending = 0;
-		if (i->src->guest) { /* the host's gaps hide nothing of what it runs */
-			v->guest_known = false;
-			v->irq_depth = v->softirq_depth = 0;
-			continue;
-		}
-		lat_vcpu_forget(l, v);
-		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
-		v->armed = false;
-		lat_count_add(l, v->vm, v->id, LAT_T_WAIT, HALT_CUT, v->halt != 0);
-		v->halt = v->kicked = 0;
-	}
+	for (struct lat_vcpu *v = of_one ? l->guest[i->vm].vcpu : NULL; v; v = v->next_of_vm)
+		if (v->fresh)
+			vcpu_forget(l, v, true);
+	for (size_t k = 0; k < l->nheard && !of_one; k++)
+		vcpu_forget(l, l->heard[k], i->src->guest);
 	lat_hrtimers_forget(l, vm_or_all);
 	lat_tasks_over(l, true);
 	l->ga_tid = 0;
@@ -656,10 +661,8 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	lat_net_forget(l, vm_or_all);
 	if (!i->src->guest)
 		lat_mem_forget(l);
-	for (size_t k = 0; k < l->nheard && !i->src->guest; k++)
-		l->heard[k]->heard = false;
-	if (!i->src->guest)
-		l->nheard = 0;
+	for (; l->nheard && !of_one; l->nheard--)
+		l->heard[l->nheard - 1]->heard = false;
 }
 
 void lat_feed(struct lat *l, const struct tl_item *i)

@@ -390,13 +390,10 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 			xu64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name));
 		return &v->last_device;
 	}
-	for (size_t i = 0; known && i < l->nvcpu; i++) {
-		const struct lat_vcpu *o = l->vcpu[i];
-
+	for (const struct lat_vcpu *o = known ? l->guest[v->vm].vcpu : NULL; o; o = o->next_of_vm)
 		if (tells_of(o, r, t) && device == device_hash(l, o->last_device.name) &&
 		    (!best || o->last_device.t_handler > best->last_device.t_handler))
 			best = o;
-	}
 	return best ? &best->last_device : NULL;
 }
 

@@ -274,8 +274,10 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 	if (u64map_get(&l->irq_vcpu, (uint64_t)vm << 32 | number, &id) && id != UINT64_MAX)
 		return lat_vcpu_get(l, vm, (uint32_t)id);
 	hostmap_each_thread(l->map, vm, t) {
-		*homeless |= first && t->vcpu != first->vcpu;
 		first = first ?: t;
+		*homeless = t->vcpu != first->vcpu;
+		if (*homeless)
+			break;
 	}
 	if (!l->guest[vm].home && first)
 		l->guest[vm].home = lat_vcpu_get(l, vm, first->vcpu);

@@ -315,6 +315,7 @@ void lat_mem_free(struct lat *l)
 	u64map_free(&l->mem->fetcher);
 	u64map_free(&l->mem->filler);
 	u64map_free(&l->mem->told);
+	u64map_free(&l->mem->asked);
 	mem_move_free(l);
 	free(l->mem->tdp);
 	free(l->mem);
@@ -540,9 +541,26 @@ static bool is_read(const struct lat *l, const struct lat_in *in)
 	return strchr(rwbs, 'R') != NULL;
 }
 
-static void own_fault(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
+static bool waits_for(const struct lat_vcpu *v, uint64_t gfn)
 {
-	struct mem_stall *s = &m->now;
+	return stalls(v) && v->stall->now.async && v->stall->now.addr >> 12 == gfn;
+}
+
+/* Another thread fetches that page for it. */
+static void asked(struct lat *l, struct lat_vcpu *v, uint64_t gfn)
+{
+	uint64_t *by = xu64map_at(&l->mem->asked, gfn);
+
+	v->stall->now.async = l->mem->fetches = true;
+	if (*by > MEM_SEVERAL && *by != (uintptr_t)v && waits_for((struct lat_vcpu *)*by, gfn))
+		*by = MEM_SEVERAL;
+	else if (*by != MEM_SEVERAL)
+		*by = (uintptr_t)v;
+}
+
+static void own_fault(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct mem_stall *s = &v->stall->now;
 
 	switch (in->kind) {
 	case EV_PAGE_FAULT:
@@ -553,7 +571,7 @@ static void own_fault(struct lat *l, struct mem_vcpu *m, const struct lat_in *in
 		s->addr = in->f[0];
 		s->write = in->has & 2 && in->f[1] & ERROR_WRITE;
 		if (s->tdp && s->has_addr)
-			go_on(m);
+			go_on(v->stall);
 		break;
 	case EV_FAST_FAULT: {
 		bool writable = !(in->f[2] & SPTE_WRITABLE) && in->f[3] & SPTE_WRITABLE;
@@ -581,8 +599,8 @@ static void own_fault(struct lat *l, struct mem_vcpu *m, const struct lat_in *in
 	case EV_FILE_PAGE: s->file = true; break;
 	case EV_FILE_DIRTY: s->dirtied = true; break;
 	case EV_ASYNC:
-		s->async |= s->has_addr && in->f[1] == s->addr >> 12;
-		l->mem->fetches |= s->async;
+		if (s->has_addr && in->f[1] == s->addr >> 12)
+			asked(l, v, in->f[1]);
 		break;
 	case EV_COMPACTION: s->compacted = true; break;
 	case EV_RECLAIM: s->reclaimed = true; break;
@@ -622,22 +640,18 @@ static void fetches(struct lat *l, const struct lat_in *in)
  */
 static void fetched(struct lat *l, const struct lat_in *in)
 {
-	struct mem_stall *s = NULL;
-	uint64_t met = 0, filler = 0;
-	size_t n = 0;
+	uint64_t met = 0, filler = 0, by = 0, gfn = in->f[1] >> 12;
+	struct mem_stall *s;
+	size_t n;
 
-	for (size_t i = 0; i < l->nvcpu; i++)
-		if (stalls(l->vcpu[i]) && l->vcpu[i]->stall->now.async &&
-		    l->vcpu[i]->stall->now.addr >> 12 == in->f[1] >> 12) {
-			s = &l->vcpu[i]->stall->now;
-			n++;
-		}
+	u64map_take(&l->mem->asked, gfn, &by);
 	u64map_get(&l->mem->fetcher, fetcher(in), &met);
 	u64map_del(&l->mem->fetcher, fetcher(in));
 	u64map_get(&l->mem->filler, fetcher(in), &filler);
 	u64map_del(&l->mem->filler, fetcher(in));
-	if (n != 1)
+	if (by <= MEM_SEVERAL || !waits_for((struct lat_vcpu *)by, gfn))
 		return;
+	s = &((struct lat_vcpu *)by)->stall->now;
 	s->arrived = true;
 	s->userfault |= met & FETCH_USERFAULT;
 	s->block |= met & FETCH_BLOCK;
@@ -698,7 +712,7 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	else if (lat_in_interrupt(in))
 		return;
 	else if (stalls(v))
-		own_fault(l, v->stall, in);
+		own_fault(l, v, in);
 	else if (!v && l->mem->fetches)
 		fetches(l, in);
 }

@@ -108,11 +108,14 @@ struct mem_vcpu {
 	struct mem_stall now, before; /* before: one that was retried, not measured yet */
 };
 
+#define MEM_SEVERAL 1u
+
 struct lat_mem {
 	struct mem_taken taken;
 	bool *tdp; /* by VM: its page tables make EV_SPTE */
 	struct mem_move *move; /* likewise */
 	bool fetches; /* EV_ASYNC was seen */
+	struct u64map asked; /* gfn -> the vCPU that waits for it, or MEM_SEVERAL */
 	struct u64map told;    /* VM << 32 | token -> when its guest was told that a page lacks */
 	uint64_t told_from;    /* the last gap: what began before it is not timed */
 	struct u64map filler;  /* ... -> who woke them after a userfaultfd */

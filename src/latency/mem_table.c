@@ -88,11 +88,14 @@ static const struct lat_vcpu *came_from(const struct lat *l, const struct lat_vc
 
 	if (v->host && v->host != in->i->src)
 		return v->exit && v->base != VS_GUEST ? v : NULL;
-	for (size_t i = 0; i < l->nvcpu && !v->entries; i++) {
-		const struct lat_vcpu *a = l->vcpu[i];
+	for (size_t vm = 0; vm < l->map->nvm && l->map->vm[v->vm].cap && !v->entries; vm++) {
+		const struct lat_vcpu *a;
 
-		if (a->id == v->id && a->vm != v->vm && a->exit && a->base != VS_GUEST &&
-		    a->base != VS_UNKNOWN && same_guest(l, a->vm, v->vm) &&
+		if (vm == v->vm || !same_guest(l, vm, v->vm) ||
+		    !u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | v->id, &before))
+			continue;
+		a = l->vcpu[before];
+		if (a->exit && a->base != VS_GUEST && a->base != VS_UNKNOWN &&
 		    (!last || a->exit > last->exit))
 			last = a;
 	}

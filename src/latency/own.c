@@ -40,6 +40,7 @@ enum { HANDLED, HANDLER_CUT, HANDLER_OPEN, HANDLER_STRAY };
 struct lat_task {
 	uint64_t since; /* 0: it does not, or nothing is known of it */
 	bool ready;	/* it lost its CPU, and was not woken */
+	bool listed;	/* in lat_tasks.open */
 	uint32_t vcpu;
 };
 
@@ -47,6 +48,7 @@ struct lat_tasks {
 	struct lat_task *v;
 	size_t cap;
 	struct u64map at; /* tid → index */
+	size_t *open, nopen, open_cap; /* those that waited since the last gap */
 };
 
 void lat_tasks_new(struct lat *l)
@@ -60,6 +62,7 @@ void lat_tasks_free(struct lat *l)
 		return;
 	u64map_free(&l->tasks->at);
 	free(l->tasks->v);
+	free(l->tasks->open);
 	free(l->tasks);
 }
 
@@ -87,21 +90,32 @@ static void add_case(struct lat *l, enum lat_table_id id, uint64_t key, const ch
 	lat_case_add(l, id, g, k);
 }
 
+static void task_waits(struct lat_tasks *t, struct lat_task *w, uint64_t since, uint32_t vcpu)
+{
+	size_t at = (size_t)(w - t->v);
+
+	if (!w->listed)
+		xarray_add(&t->open, &t->nopen, &t->open_cap, &at, sizeof(at));
+	w->listed = true;
+	w->since = since;
+	w->vcpu = vcpu;
+}
+
 static void task_event(struct lat *l, const struct lat_in *in)
 {
 	struct lat_task *w = task_of(l, in->f[0]);
+	uint32_t vcpu = (uint32_t)in->i->vcpu;
 
 	if (w && in->kind == EV_WAKEUP && !w->since) {
-		*w = (struct lat_task){ .since = in->t, .vcpu = (uint32_t)in->i->vcpu };
-		if (in->has & 2)
-			w->vcpu = cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]);
+		w->ready = false;
+		task_waits(l->tasks, w, in->t,
+			   in->has & 2 ? cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]) : vcpu);
 	}
 	if (in->kind != EV_SWITCH)
 		return;
 	if (w) {
-		w->since = event_task_sleeps(in->f[1]) ? 0 : in->t;
 		w->ready = true;
-		w->vcpu = (uint32_t)in->i->vcpu;
+		task_waits(l->tasks, w, event_task_sleeps(in->f[1]) ? 0 : in->t, vcpu);
 	}
 	w = task_of(l, in->f[2]);
 	if (w) {
@@ -199,15 +213,16 @@ void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 void lat_tasks_over(struct lat *l, bool cut)
 {
-	for (size_t i = 0; l->tasks && i < l->tasks->at.n; i++) {
-		struct lat_task *w = &l->tasks->v[i];
+	for (; l->tasks && l->tasks->nopen; l->tasks->nopen--) {
+		struct lat_task *w = &l->tasks->v[l->tasks->open[l->tasks->nopen - 1]];
 
 		lat_count_add(l, tl_source(l->t, 0)->vm, w->vcpu, LAT_T_TASK,
 			      cut ? WAIT_CUT : WAIT_OPEN, w->since != 0);
 		w->since = 0;
+		w->listed = false;
 	}
-	for (size_t i = 0; l->tasks && i < l->nvcpu; i++)
-		handlers_over(l, l->vcpu[i], cut ? HANDLER_CUT : HANDLER_OPEN);
+	for (size_t i = 0; l->tasks && i < l->nheard; i++)
+		handlers_over(l, l->heard[i], cut ? HANDLER_CUT : HANDLER_OPEN);
 }
 
 /* ---- the time from any event to any other, as the options name them ---- */

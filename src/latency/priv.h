@@ -102,6 +102,7 @@ struct lat_vcpu {
 	size_t vm;
 	uint32_t id;
 	int32_t tid;
+	struct lat_vcpu *next_of_vm;
 	bool heard; /* looked up since the last gap of the host: in lat.heard */
 	bool fresh; /* ... since the last gap of either side */
 	const struct tl_source *host; /* where it ran last; NULL: nowhere yet */
@@ -121,6 +122,8 @@ struct lat_vcpu {
 	uint64_t steal_begin;
 	uint32_t steal_cpu;
 	uint64_t thief_since;
+	bool queued; /* in lat_cpu.queue of steal_cpu */
+	struct lat_vcpu *after, *before; /* ... */
 	int32_t from; /* the thread that left its CPU to it; -1: unknown */
 	struct lat_off {
 		uint64_t begin, end;
@@ -181,6 +184,7 @@ struct lat_handler {
 struct lat_guest {
 	bool injects; /* kvm_inj_virq was seen: its interrupts are not posted */
 	const struct tl_source *src; /* NULL: none */
+	struct lat_vcpu *vcpu; /* the first of lat_vcpu.next_of_vm */
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */
 	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
@@ -208,6 +212,9 @@ struct lat_cpu {
 	bool known;
 	bool perhaps; /* others since then: not all of tid's switches were recorded */
 	uint32_t gen;
+	/* Who is robbed of it: the first LAT_QUEUE; who ran instead of others is not known. */
+	struct lat_vcpu *queue;
+	uint32_t nqueue;
 };
 
 /* A thread that works for a VM, but is not a vCPU. */
@@ -265,7 +272,6 @@ struct lat {
 	size_t ncpu, cpu_cap;
 	uint32_t cpu_gen; /* after a gap nothing is known of any */
 	struct lat_guest *inhibited;
-	size_t nrobbed; /* vCPUs that are being robbed */
 	bool some_switches;   /* of the host were recorded */
 	bool unseen_switches; /* between other threads of the host, while a vCPU had no CPU */
 	struct lat_table table[LAT_TABLES];

@@ -20,6 +20,8 @@
  * Only threads that the capture names are known, not those that ended before it did.
  */
 
+#define WORKERS_MOST 512u /* of a VM, that are looked at for a doorbell */
+
 struct lat_workers {
 	struct lat_worker *w;
 	size_t cap;
@@ -120,9 +122,11 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 {
 	uint64_t first = 0;
 
-	for (uint32_t at = l->guest[vm].worker; at;) {
+	for (uint32_t at = l->guest[vm].worker, n = 0; at; n++) {
 		const struct lat_worker *w = worker_at(l, at - 1);
 
+		if (n == WORKERS_MOST)
+			return UINT64_MAX;
 		at = w->next;
 		if ((w->running && w->ran < exit) || (!w->seen && l->workers->gen))
 			return UINT64_MAX;
@@ -355,6 +359,7 @@ static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c
 }
 
 #define CPUS_MAX    65536u /* a capture with more is not trusted */
+#define LAT_QUEUE   64u
 #define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, stopped by others */
 #define TASK_ENDED   0x70u /* EXIT_DEAD, EXIT_ZOMBIE; before 4.14 TASK_DEAD */
 
@@ -417,12 +422,33 @@ static struct lat_cpu *cpu_now(const struct lat *l, size_t cpu)
 	return c;
 }
 
+/* NULL: an impossible number. */
+static struct lat_cpu *cpu_at(struct lat *l, uint32_t cpu)
+{
+	if (cpu >= CPUS_MAX)
+		return NULL;
+	for (; l->ncpu <= cpu; l->ncpu++)
+		xarray_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu));
+	return cpu_now(l, cpu);
+}
+
+static void queue_leave(struct lat *l, struct lat_vcpu *v)
+{
+	if (!v->queued)
+		return;
+	if (v->after)
+		v->after->before = v->before;
+	*(v->before ? &v->before->after : &l->cpu[v->steal_cpu].queue) = v->after;
+	l->cpu[v->steal_cpu].nqueue--;
+	v->queued = false;
+}
+
 static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	lat_thief(l, v, v->steal_cpu < l->ncpu ? cpu_now(l, v->steal_cpu) : NULL, t);
+	lat_thief(l, v, v->queued ? cpu_now(l, v->steal_cpu) : NULL, t);
 	lat_stolen(l, v, t);
 	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
-	l->nrobbed--;
+	queue_leave(l, v);
 }
 
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off)
@@ -488,13 +514,24 @@ void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
 {
+	struct lat_cpu *c;
+
 	if (vcpu_robbed(v) || v->base == VS_UNKNOWN)
 		return;
 	set_state(l, v, s, t);
 	v->steal_begin = v->thief_since = t;
 	v->steal_cpu = cpu;
 	v->from = -1;
-	l->nrobbed++;
+	c = cpu_at(l, cpu);
+	v->queued = c && c->nqueue < LAT_QUEUE;
+	if (!v->queued)
+		return;
+	v->before = NULL;
+	v->after = c->queue;
+	if (c->queue)
+		c->queue->before = v;
+	c->queue = v;
+	c->nqueue++;
 }
 
 struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32_t tid)
@@ -510,16 +547,7 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	struct lat_vcpu *next = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[2]);
-	struct lat_cpu *c;
-
-	/* The CPU of a switch; NULL: an impossible number. */
-	if (in->i->cpu >= CPUS_MAX) {
-		c = NULL;
-	} else {
-		for (; l->ncpu <= in->i->cpu; l->ncpu++)
-			xarray_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu));
-		c = cpu_now(l, in->i->cpu);
-	}
+	struct lat_cpu *c = cpu_at(l, in->i->cpu);
 
 	if (!c)
 		return;
@@ -548,10 +576,8 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		int32_t tid = (int32_t)in->f[2];
 
 		/* Another thread takes a CPU that robbed vCPUs wait for. */
-		for (size_t i = 0; l->nrobbed && i < l->nvcpu; i++)
-			if (vcpu_robbed(l->vcpu[i]) &&
-			    l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
-				lat_thief(l, l->vcpu[i], c, in->t);
+		for (struct lat_vcpu *v = c->queue; v; v = v->after)
+			lat_thief(l, v, c, in->t);
 		/*
 		 * Once one whose switches are all there has a CPU, it has it until one says
 		 * otherwise.
@@ -561,6 +587,8 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 				       .since = in->t,
 				       .known = true,
 				       .gen = l->cpu_gen,
+				       .queue = c->queue,
+				       .nqueue = c->nqueue,
 				       .perhaps =
 					       l->some_switches &&
 					       !u64map_get(&l->workers->at, (uint32_t)tid, NULL) &&
@@ -663,10 +691,9 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 /* Events were lost: nothing is known any more. */
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 {
-	if (vcpu_robbed(v)) {
-		l->nrobbed--;
+	if (vcpu_robbed(v))
 		lat_count(l, v, LAT_T_SCHED, SCHED_CUT);
-	}
+	queue_leave(l, v);
 	if (v->seen)
 		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
 	v->base = VS_UNKNOWN;

@@ -147,8 +147,6 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 
 	if (u64map_get(&h->whos, k, &at))
 		return at;
-	if (h->nwho >= WHOS_MAX)
-		return 0;
 	html_put(h, TAG_WHO);
 	html_put(h, i->src->index);
 	html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
@@ -156,7 +154,8 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 	put_signed(h, vm);
 	put_signed(h, i->tid);
 	html_put(h, name);
-	xu64map_put(&h->whos, k, h->nwho);
+	if (h->nwho < WHOS_MAX) /* later ones are put again each time */
+		xu64map_put(&h->whos, k, h->nwho);
 	return h->nwho++;
 }
 

@@ -595,7 +595,6 @@ static bool qemu_place_item(struct qsource *s, const struct qtrace_item *i, stru
 static void qemu_attribute(const struct qsource *s, int32_t tid, struct tl_item *item)
 {
 	const struct hostmap_thread *t = tid > 0 ? hostmap_thread(s->map, tid) : NULL;
-	uint64_t tgid = (uint64_t)tid;
 
 	item->tid = tid > 0 ? tid : -1;
 	item->vm = s->vm;
@@ -604,12 +603,8 @@ static void qemu_attribute(const struct qsource *s, int32_t tid, struct tl_item 
 		item->vm = (int64_t)t->vm;
 		item->vcpu = t->vcpu;
 	}
-	if (tid <= 0 || item->vm >= 0)
-		return;
-	u64map_get(&s->map->tgid_of, (uint64_t)(uint32_t)tid, &tgid);
-	for (size_t i = 0; i < s->map->nvm && item->vm < 0; i++)
-		if (s->map->vm[i].pid == (int32_t)tgid)
-			item->vm = (int64_t)i;
+	if (tid > 0 && item->vm < 0)
+		item->vm = hostmap_task_vm(s->map, tid);
 }
 
 /* ---- the heap ---- */

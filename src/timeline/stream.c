@@ -194,14 +194,15 @@ static void place_gap(struct tl_stream *s)
 	const struct capture *c = s->src->cap;
 	uint64_t begin = s->at.host;
 	bool first = !s->placed;
+	size_t at;
 
 	stream_place(s, s->r.gap_to);
 	if (first)
 		begin = s->at.host; /* nothing before it on this CPU */
 	/* What was overwritten came after the last time when the ring was written out. */
-	for (size_t i = 0; s->r.why == GAP_OVERWRITTEN && !s->src->guest && i < c->npause; i++)
-		if (c->pause[i] <= s->at.host)
-			begin = MAX(begin, c->pause[i]);
+	at = COUNT_BEFORE(i, c->npause, c->pause[i] <= s->at.host);
+	if (s->r.why == GAP_OVERWRITTEN && !s->src->guest && at)
+		begin = MAX(begin, c->pause[at - 1]);
 	s->at.width = s->at.host - begin;
 	s->at.host = begin;
 	s->at.unplaced = false;

@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3 # of each run
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_gaps text_boots text_rips losses_anywhere records apart "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -239,6 +239,19 @@ make_text_gaps() { awk -v n="$n" 'BEGIN { for (i = 1; i <= 2 * n; i++) { t = spr
 # ... that boots
 make_text_boots() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] %d.%06d:", i, 1 + i / 1000000, i % 1000000)
 	printf "%s kvm_entry: vcpu 0, rip 0xfff0\n%s kvm_exit: vcpu 0 reason HLT rip 0xfff0 info1 0x0 info2 0x0\n", t, t } }' >file; }
+# ... and wait for one CPU, which others take in turn
+make_text_robbed() { awk -v n="$n" 'function at() { return sprintf("1.%07d", ++t * 10) }
+	function sw(cpu, prev, state, next_) { printf " c-%d [%03d] %s: sched_switch: prev_comm=c prev_pid=%d prev_prio=120 prev_state=%s ==> next_comm=c next_pid=%d next_prio=120\n", prev, cpu, at(), prev, state, next_ }
+	BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] %s: kvm_entry: vcpu 0, rip 0x1\n", i, at()
+		printf " c-%d [000] %s: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", i, at(); sw(0, i, "R", n + 1) }
+		for (i = 0; i < n; i++) sw(0, n + 1 + i % 3, "S", n + 1 + (i + 1) % 3) }' >file; }
+# ... and for memory, which others fetch
+make_text_fetched() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] 1.%07d: kvm", i, i * 10)
+	printf "%s_entry: vcpu 0, rip 0x1\n%s_exit: vcpu 0 reason EPT_VIOLATION rip 0x1 info1 0x0 info2 0x0\n%s_page_fault: vcpu 0 rip 0x1 address 0x%x error_code 0x2\n%s_try_async_get_page: gva = 0x%x, gfn = 0x%x\n", t, t, t, i * 4096, t, i * 4096, i }
+	for (i = 1; i <= n; i++) { t = sprintf(" c-%d [000] 1.%07d: kvm", i, (n + i) * 10)
+		printf "%s_async_pf_completed: gva 0x%x address 0x%x\n%s_entry: vcpu 0, rip 0x1\n", t, i * 4096, i * 4096, t } }' >file; }
+# A guest alone: tasks, and gaps
+make_text_ready() { awk -v n="$n" 'BEGIN { for (i = 1; i <= 2 * n; i++) { p = i > n ? 1 : i; printf "%s c-%d [000] 1.%07d: sched_switch: prev_comm=c prev_pid=%d prev_prio=120 prev_state=R ==> next_comm=c next_pid=%d next_prio=120\n", (i > n ? "CPU:0 [LOST 5 EVENTS]\n" : ""), p, i, p, p + 1 } }' >file; }
 # Each exits once, at an address of its own.
 make_text_rips() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] 1.%07d: kvm_exit: vcpu 0 reason HLT rip 0x%x info1 0x0 info2 0x0\n", i, 20 * i, i * 16
 	printf " c-%d [000] 1.%07d: kvm_entry: vcpu 0, rip 0x1\n", i, 20 * i + 10 } }' >file; }
@@ -409,6 +422,9 @@ grows text_tasks 4000 blame file
 grows text_clocks 10000 merge -q file
 grows text_tasks 10000 diff --all file file
 grows text_others 10000 latency all file
+grows text_robbed 1000 latency sched file
+grows text_fetched 4000 latency mem file
+grows text_ready 4000 latency sched file
 grows text_vcpus 4000 latency all file
 # A VM takes no more memory than its lines do, a few times over, and its row of metrics no look at all others.
 grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-event 'kvm:*' file

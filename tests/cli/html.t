@@ -182,6 +182,18 @@ else
 	skip "a page of trace-cmd's recordings" "$(head -n 1 "$err")"
 fi
 
+# More threads than the page remembers: each event is still its own thread's.
+awk 'BEGIN { print " c-1 [000] 1.0000001: kvm_entry: vcpu 0, rip 0x1\n c-1 [000] 1.0000002: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0"
+	for (i = 2; i < 131200; i++) printf " t-%d [000] 1.%07d: e: a=1\n", i, i }' >"$tmp/crowd.txt"
+if command -v python3 >/dev/null; then
+	run "$kvmft" merge -q --format html -o "$tmp/crowd.html" "$tmp/crowd.txt"
+	status_is 0 "131,198 threads"
+	is "$(python3 "$top/tests/cli/html_last.py" "$tmp/crowd.html")" 131199 "... the last event is of the last one"
+	rm "$tmp"/crowd.*
+else
+	skip "131,198 threads" "python3 is not installed"
+fi
+
 # ---- in a browser ----
 
 # By the page's elements alone, which any browser can print.

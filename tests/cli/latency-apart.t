@@ -162,6 +162,26 @@ ok "... though there is no room for each of its tasks" grep -q '"vm":"vm1","name
 "$kvmft" blame -q --format csv --vm vm2 host liar=vm1 two=vm2 >liar.csv 2>/dev/null
 ok "blame: something is found" grep -q vm2 quiet.csv
 is "$(cat liar.csv)" "$(cat quiet.csv)" "blame: the same"
+# ... and one with more formats of handlers than a kernel has.
+cp -R quiet many
+mkdir -p many/events/irq_vectors
+sed '$d' quiet/meta >many/meta
+i=0
+while [ $i -lt 300 ]; do
+	i=$((i + 1))
+	{
+		printf 'name: v%d_entry\nID: %d\nformat:\n' $i $((2000 + i))
+		printf '\tfield:%s;\toffset:%d;\tsize:%d;\tsigned:0;\n' "unsigned short common_type" 0 2 \
+			"unsigned char common_flags" 2 1 "unsigned char common_preempt_count" 3 1 "int common_pid" 4 4
+		printf '\n\tfield:int vector;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: "vector=%%d", REC->vector\n'
+	} >many/events/irq_vectors/v${i}_entry
+	echo "event id=$((2000 + i)) sys=irq_vectors name=v${i}_entry" >>many/meta
+done
+tail -n 1 quiet/meta >>many/meta
+two io many >many.csv
+is "$(cat many.csv)" "$(cat quiet.csv.io)" "io: the same, however many formats of handlers the first guest has"
+"$kvmft" blame -q --format csv --vm vm2 host many=vm1 two=vm2 >many.csv 2>/dev/null
+is "$(cat many.csv)" "$(cat quiet.csv)" "... blame"
 run "$kvmft" latency net host liar=vm1 two=vm2
 status_is 3 "net of all: too many queues are no error"
 out_has "not paired, as order and number prove nothing" "... what goes through them is counted"

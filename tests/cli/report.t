@@ -352,6 +352,21 @@ is "$(awk -F, '$2 != "" && $1 $2 != last { if (seen[$1, $2]++) bad++; last = $1 
 	"1 0" "... in the order of VMs, each once"
 rm -r "$tmp/wide"
 
+# A guest that exits at more addresses, and for more, than there is memory for: the next one has its rows all the same.
+awk 'function exits(tid, rip, gpa) { t += 30; print 0, t, tid, "kvm_exit exit_reason=48 isa=1 guest_rip=" rip
+		print 0, t + 10, tid, "kvm_mmio type=2 len=4 gpa=" gpa " val=0"; print 0, t + 20, tid, "kvm_entry vcpu_id=0" }
+	BEGIN { for (v = 1; v < 3; v++)
+			print "meta vm id=" v "00-12 pid=" v "00 fd=12 name=vm" v "\nmeta vcpu vm=" v "00-12 id=0 tid=" v "01 offset=0 ratio=0 frac=48"
+		for (i = 0; i < 200000; i++) exits(101, 4096 + 16 * i, 16777216 + 4096 * i)
+		for (i = 0; i < 6; i++) exits(201, 7 + i % 3, 7 + i % 3) }' >"$tmp/crowd.txt"
+"$makers/mkcap" --capture "$tmp/crowd" "$tmp/crowd.txt"
+for rows in "--event mmio" "--by rip"; do
+	# shellcheck disable=SC2086 # words
+	report crowd $rows --vm vm2 --per vm --format csv
+	is "$(grep -c others "$out") $(grep -c 0x9 "$out")" "0 1" "$rows: none of what another VM has, or makes, is without its row"
+done
+rm -r "$tmp/crowd" "$tmp/crowd.txt"
+
 # fits CAPTURE ARGUMENT...: a report takes no more than 64 MiB.
 fits()
 {
