@@ -43,7 +43,7 @@ enum event_role {
 	EV_ACCEPT,	 /* apicid, vec, dm */
 	EV_VGIC,	 /* vcpu_id, irq, level; arm64: the vCPU is right for its own irqs */
 	EV_APICV_ACCEPT, /* apicid, vec */
-	EV_APICV_INHIBIT, /* inhibits (bits), reason (a bit's number): event_apicv_inhibit() */
+	EV_APICV_INHIBIT, /* inhibits (bits), reason (a bit's number): event_apicv_inhibits() */
 	EV_DOORBELL,	 /* vcpuid; AVIC: a vCPU that runs is told of what was just posted */
 	EV_GA_LOG,	 /* vmid (AVIC's own), vcpuid; the IOMMU posted to one that does not run */
 	EV_AVIC_IPI,	 /* icrl, id; the CPU could not deliver it by itself */
@@ -180,12 +180,7 @@ int event_arch_check(const struct capture *cap, const struct fmt *fmt,
 
 /* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not known. */
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);
-/*
- * What inhibits APICv or AVIC by that bit of `inhibits` (arch/x86/include/asm/kvm_host.h: enum
- * kvm_apicv_inhibit); NULL: not known, as most before Linux 6.10, where they had other bits.
- */
-const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit);
-/* "PIT_REINJ, bit 14": all of them. */
+/* What inhibits APICv or AVIC by these bits: "PIT_REINJ, bit 14". */
 void event_apicv_inhibits(const struct capture *cap, uint64_t bits, struct sbuf *b);
 /*
  * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,

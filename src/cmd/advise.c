@@ -30,13 +30,11 @@ struct advise_opts {
 };
 
 static const struct opt advise_options[] = {
-	OPTION(0, "vm", OPT_STR, struct advise_opts, vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct advise_opts, vm),
 	OPTION(0, "least", OPT_U64, struct advise_opts, least, "N",
 	       "leave out what costs less than N thousandths of a CPU (default: 10)"),
 	RATE_OPTION(struct advise_opts, khz),
-	OPTION_CHOICE(0, "format", struct advise_opts, format, "FORMAT", advise_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct advise_opts, advise_formats),
 	OPTION('d', "duration", OPT_DURATION, struct advise_opts, duration, "D",
 	       "of this host: how long to record (default: 10 s)"),
 	PAGE_OPTIONS(struct advise_opts, file.page_opts),

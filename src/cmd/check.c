@@ -6,6 +6,7 @@
  * itself, they are mounted in a mount namespace that ends with this process.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -31,8 +32,7 @@ static const struct opt check_options[] = {
 	       "within 10 s"),
 	OPTION('o', "output", OPT_STR, struct check_opts, output, "DIR",
 	       "with --prove: keep its captures in this new directory"),
-	OPTION_CHOICE(0, "format", struct check_opts, format, "FORMAT", cli_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct check_opts, cli_formats),
 	OPT_END,
 };
 

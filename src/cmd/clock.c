@@ -32,11 +32,9 @@ struct clock_opts {
 };
 
 static const struct opt clock_options[] = {
-	OPTION(0, "vm", OPT_STR, struct clock_opts, vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct clock_opts, vm),
 	RATE_OPTION(struct clock_opts, khz),
-	OPTION_CHOICE(0, "format", struct clock_opts, format, "FORMAT", clock_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct clock_opts, clock_formats),
 	OPTION_CHOICE(0, "clock", struct clock_opts, clock, "CLOCK", out_clock_names,
 		      "clock of all times (default: ns since the recording began; of this host now:\n"
 		      "realtime)"),

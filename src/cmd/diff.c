@@ -58,8 +58,7 @@ static const struct opt diff_options[] = {
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
 	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
 	RATE_OPTION(struct diff_opts, khz),
-	OPTION_CHOICE(0, "format", struct diff_opts, format, "FORMAT", diff_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct diff_opts, diff_formats),
 	PAGE_OPTIONS(struct diff_opts, file.page_opts),
 	OPT_END,
 };

@@ -3,6 +3,7 @@
 #include "kvmft/live.h"
 #include "kvmft/results.h"
 #include "cmds.h"
+#include "options.h"
 
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };
@@ -17,8 +18,7 @@ static const struct opt exits_options[] = {
 	OPTION('t', "tid", OPT_U64, struct exits_config, tid, "TID", "only this thread"),
 	OPTION('T', "tids", OPT_STR, struct exits_config, tids, "TID,TID",
 	       "only these threads, one by one"),
-	OPTION(0, "vm", OPT_STR, struct exits_config, vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct exits_config, vm),
 	OPTION('I', "interval", OPT_DURATION, struct exits_config, interval, "S",
 	       "a table every S seconds, of what happened in that time"),
 	OPTION('N', "count", OPT_U64, struct exits_config, count, "N", "end after N such tables"),
@@ -28,8 +28,7 @@ static const struct opt exits_options[] = {
 	       "add distributions of these times, and of those of halts and wake-ups"),
 	OPTION(0, "top", OPT_FLAG, struct exits_config, top, NULL,
 	       "a table that fills the terminal and is refreshed; q quits"),
-	OPTION_CHOICE(0, "format", struct exits_config, format, "FORMAT", exits_format_names,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct exits_config, exits_format_names),
 	OPTION(0, "per-vm", OPT_FLAG, struct exits_config, per_vm, NULL,
 	       "openmetrics, prometheus: all threads of a VM together; at most 1,000 VMs"),
 	OPTION('o', "output", OPT_STR, struct exits_config, file, "FILE",

@@ -31,8 +31,7 @@ struct latency_opts {
 };
 
 static const struct opt latency_options[] = {
-	OPTION(0, "vm", OPT_STR, struct latency_opts, vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct latency_opts, vm),
 	OPTION('v', "vcpu", OPT_U64, struct latency_opts, vcpu, "N", "only this vCPU"),
 	OPTION(0, "from", OPT_STR, struct latency_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct latency_opts, to, "T", WINDOW_HELP_TO),

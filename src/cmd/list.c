@@ -6,6 +6,7 @@
  * row per vCPU for spreadsheets.
  */
 #include "cmds.h"
+#include "options.h"
 
 #include "kvmft/table.h"
 #include "kvmft/vm.h"
@@ -16,8 +17,7 @@ struct list_opts {
 };
 
 static const struct opt list_options[] = {
-	OPTION_CHOICE(0, "format", struct list_opts, format, "FORMAT", cli_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct list_opts, cli_formats),
 	OPT_END,
 };
 

@@ -37,6 +37,14 @@
 		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
 		       "its /proc/modules: names the module where a function is not known")
 
+/* const char * */
+#define VM_OPTION(st, m) \
+	OPTION(0, "vm", OPT_STR, st, m, "SEL", "only this VM: UUID, name, PID or PID-FD")
+
+/* int format, an index of names */
+#define FORMAT_OPTION(st, names) \
+	OPTION_CHOICE(0, "format", st, format, "FORMAT", names, "how to print (default: text)")
+
 /* struct opt_u64 */
 #define RATE_OPTION(struct_, member) \
 	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \

@@ -51,7 +51,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "names", OPT_LIST, struct opts, names, "GUEST[=SEL]", "--by process: the same as GUEST"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
 		      "sort by this column (default: sample)"),
-	OPTION(0, "vm", OPT_STR, struct opts, vm, "SEL", "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct opts, vm),
 	OPTION('v', "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
 	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",
 	       "only these VMMs or vCPU threads"),
@@ -73,8 +73,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	RATE_OPTION(struct opts, khz),
 	GUEST_SYMS_OPTIONS(struct opts, syms),
-	OPTION_CHOICE(0, "format", struct opts, format, "FORMAT", report_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct opts, report_formats),
 	PAGE_OPTIONS(struct opts, file.page_opts),
 	OPT_END,
 };

@@ -22,8 +22,7 @@ struct stuck_opts {
 static const struct opt stuck_options[] = {
 	OPTION('i', "input", OPT_STR, struct stuck_opts, c.input, "INPUT",
 	       "a host's capture, trace.dat, perf.data or text, instead of this host now"),
-	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
-	       "only this VM: UUID, name, PID or PID-FD"),
+	VM_OPTION(struct stuck_opts, c.vm),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
 	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 1 after setting up)"),
 	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, syms.kallsyms, "FILE",
@@ -40,8 +39,7 @@ static const struct opt stuck_options[] = {
 		      "and the\n"
 		      "kernel for vCPUs that the ring shows too little of"),
 	RATE_OPTION(struct stuck_opts, c.khz),
-	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct stuck_opts, stuck_formats),
 	OPT_END,
 };
 

@@ -24,8 +24,7 @@ static const struct opt verify_options[] = {
 	       "the host that the guest moved to; may be repeated, in that order"),
 	OPTION_CHOICE(0, "clock", struct verify_opts, in, "CLOCK", out_clock_names,
 		      "clock of the times (default: seconds since the host's first event)"),
-	OPTION_CHOICE(0, "format", struct verify_opts, format, "FORMAT", cli_formats,
-		      "how to print (default: text)"),
+	FORMAT_OPTION(struct verify_opts, cli_formats),
 	PAGE_OPTIONS(struct verify_opts, file.page_opts),
 	OPT_END,
 };

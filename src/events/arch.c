@@ -54,7 +54,11 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 	return false;
 }
 
-const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit)
+/*
+ * What inhibits APICv or AVIC by that bit of `inhibits` (arch/x86/include/asm/kvm_host.h: enum
+ * kvm_apicv_inhibit); NULL: not known, as most before Linux 6.10, where they had other bits.
+ */
+static const char *event_apicv_inhibit(const struct capture *cap, unsigned int bit)
 {
 	static const char *const names[] = {
 		"DISABLED", "HYPERV", "ABSENT", "BLOCKIRQ", "PHYSICAL_ID_ALIASED",
