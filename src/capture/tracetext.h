@@ -4,7 +4,7 @@
 
 #include "reader.h"
 
-#define TT_SLACK  16
+#define TT_SLACK  48
 #define TASK_COMM 15 /* bytes of the name of a task, at most */
 
 /* ---- tracetext_line.c: one line ---- */
@@ -29,7 +29,9 @@ struct tt_line {
 	uint8_t flags, preempt; /* as in the common fields of an event */
 	struct tt_word sys;	/* empty: not in the text */
 	struct tt_word name, text;
-	bool lost; /* no event, but so many lost on that CPU, 0: number unknown */
+	const char *what;	/* where sys, or else name, begins; or text */
+	struct tt_shape *guess; /* its head was that of this one, NULL: not known */
+	bool lost;		/* no event, but so many lost on that CPU, 0: number unknown */
 	uint64_t count;
 };
 
@@ -44,12 +46,6 @@ struct tt_head {
 	bool kvmft;
 	struct tt_line l;
 };
-
-/*
- * Whether the line from s to end, with TT_SLACK bytes behind it, is an event or a loss; *begun: it
- * may be the first half of an event.
- */
-bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_line *l, bool *begun);
 
 static inline bool tt_word_is(struct tt_word w, const char *s)
 {
@@ -74,16 +70,19 @@ static inline bool tt_digits(const char **p, uint64_t *v)
 {
 	const char *q = *p;
 	uint64_t w = load_u64(q), n = 0;
+	const uint64_t other =
+		((w & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) |
+		(((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030);
+	const int digits = other ? __builtin_ctzll(other) / 8 : 8;
 
-	/* Eight at once, of which pairs are joined three times. */
-	if (!(((w & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) |
-	      (((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030))) {
-		w = (w & 0x0f0f0f0f0f0f0f0f) * 2561 >> 8;
+	/* Eight at once, or as many as there are, of which pairs are joined three times. */
+	if (digits) {
+		w = ((w << (64 - 8 * digits)) & 0x0f0f0f0f0f0f0f0f) * 2561 >> 8;
 		w = (w & 0x00ff00ff00ff00ff) * 6553601 >> 16;
 		n = (w & 0x0000ffff0000ffff) * 42949672960001 >> 32;
-		q += 8;
+		q += digits;
 	}
-	for (; tt_is_digit(*q); q++)
+	for (; digits == 8 && tt_is_digit(*q); q++)
 		n = n * 10 + (uint64_t)(*q - '0');
 	*v = n;
 	if (q - *p > 19)
@@ -96,10 +95,12 @@ static inline bool tt_digits(const char **p, uint64_t *v)
 /* Whether n bytes are the same; both have 8 bytes more. */
 static inline bool tt_same(const char *a, const char *b, size_t n)
 {
-	for (; n > 8; n -= 8, a += 8, b += 8)
+	if (n < 8)
+		return !((load_u64(a) ^ load_u64(b)) << (56 - 8 * n) << 8);
+	for (; n > 16; n -= 8, a += 8, b += 8)
 		if (load_u64(a) != load_u64(b))
 			return false;
-	return !n || !((load_u64(a) ^ load_u64(b)) << (64 - 8 * n));
+	return !((load_u64(a) ^ load_u64(b)) | (load_u64(a + n - 8) ^ load_u64(b + n - 8)));
 }
 
 /* ---- tracetext_fields.c: from the text of an event to its fields ---- */
@@ -133,28 +134,39 @@ struct tt_shape {
 	uint32_t n, have; /* fields that may be there; bits of those that the last one had */
 	uint16_t id;	  /* of its format, 0: none so far */
 	bool variant;
-	size_t len, sys, name; /* sys, name: bytes of theirs in skeleton */
-	uint16_t words[TT_NUMBERS]; /* bytes of the text before each number; the last: the rest */
-	char wanted[TT_NUMBERS];    /* 'x', 'u': a number is read as a field of that type is */
-	uint32_t numbers;	    /* and 1 */
-	char skeleton[512];
+	size_t len, head, sys, name; /* of skeleton: what is before the text; 0: not known by it */
+	bool headed;		     /* that is "sys:name: " or "name: " */
+	uint16_t words[TT_NUMBERS];  /* bytes of the text before each number; the last: the rest */
+	char wanted[TT_NUMBERS];     /* 'x', 'u': a number is read as a field of that type is */
+	uint32_t numbers;	     /* and 1 */
+	char skeleton[496 + TT_SLACK];
 	/* Where all that changes is plain numbers: the last record, and where these are. */
 	bool quick;
 	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
-	uint32_t bits; /* of the fields that the last one had */
+	uint32_t bits, slot; /* of the fields that the last one had; where its text's is */
 	uint64_t known, isa;
 };
 
-/* The shapes of late, and the text that is read; TT_SLACK bytes behind it can be read, too. */
+/*
+ * Heads and shapes of late, and the text that is read; TT_SLACK bytes behind it can be read, too.
+ */
 struct tt_shapes {
+	struct tt_head heads[TT_HEADS];
 	struct tt_shape *slot;
-	uint16_t *guess; /* by the first bytes of name and text */
+	uint16_t *guess; /* by the first bytes of an event */
 	struct sbuf plain;
 	const char *text, *end[TT_NUMBERS]; /* ends of its numbers; [0]: its beginning */
-	uint64_t v[TT_NUMBERS], known;	    /* of those that are wanted; known: bits */
+	uint64_t v[TT_NUMBERS], known;	    /* of those that are wanted; known: bits, of all */
 	uint32_t n;
 };
 
+/*
+ * Whether the line from s to end is an event or a loss; *begun: it may be the first half of an
+ * event.
+ */
+bool tt_line(struct tt_shapes *all, const char *s, const char *end, struct tt_line *l, bool *begun);
+/* Where the number of the shape is that texts which begin as what do are guessed to have. */
+uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *end);
 /* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
 /*

@@ -202,28 +202,27 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 	return p ? p + (x->type == 'c' ? 0 : strspn(p, " ")) : NULL; /* a name may be empty */
 }
 
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
 typedef uint16_t pairs16 __attribute__((vector_size(16)));
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef int8_t chars16 __attribute__((vector_size(16)));
 typedef uint8_t bytes8 __attribute__((vector_size(8)));
 
 /* How many hex digits p begins with, of 16, and their value. */
-static unsigned int hex_digits(const char *p, uint64_t *v)
+static inline __attribute__((always_inline)) unsigned int hex_digits(const char *p, uint64_t *v)
 {
-	bytes16 c, digit, letter, is_letter, none;
+	bytes16 c, is_letter, none;
 	uint64_t stop[2];
 	pairs16 pair;
 	bytes8 byte;
 	unsigned int n;
 
 	memcpy(&c, p, sizeof(c));
-	digit = c - '0';
-	letter = (c | 0x20) - 'a';
-	is_letter = (bytes16)(letter < 6);
-	none = ~((bytes16)(digit < 10) | is_letter);
+	is_letter = (bytes16)((c | 0x20) - 'a' < 6);
+	none = ~((bytes16)(c - '0' < 10) | is_letter);
 	memcpy(stop, &none, sizeof(stop));
 	n = stop[0] ? (unsigned int)__builtin_ctzll(stop[0]) / 8 :
 	    stop[1] ? (unsigned int)__builtin_ctzll(stop[1]) / 8 + 8 : 16;
-	pair = (pairs16)(((digit & ~is_letter) | ((letter + 10) & is_letter)) & 0xf);
+	pair = (pairs16)((c & 0xf) + (is_letter & 9));
 	byte = __builtin_convertvector((pair << 4 | pair >> 8) & 0xff, bytes8);
 	memcpy(v, &byte, sizeof(*v));
 	*v = n ? __builtin_bswap64(*v) >> (64 - 4 * n) : 0;
@@ -231,10 +230,10 @@ static unsigned int hex_digits(const char *p, uint64_t *v)
 }
 
 /* Hex, which it always is behind 0x, or decimal; no word goes on behind it, where *s is then. */
-static inline bool read_plain(const char **s, bool hex, uint64_t *v)
+static inline __attribute__((always_inline)) bool read_plain(const char **s, bool hex, uint64_t *v)
 {
 	const char *p = *s;
-	const size_t mark = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 2 : 0;
+	const size_t mark = p[0] == '0' && (p[1] | 0x20) == 'x' ? 2 : 0;
 	unsigned int n;
 
 	p += mark;
@@ -360,8 +359,7 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 	const bool turn = tt_word_is(l->name, "sched_switch");
 	const char *s = l->text.s, *last, *arrow, *p;
 
-	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || !(last = strrchr(s, ' ')) ||
-	    strchr(last, '=') || !tt_event_find(l->sys, l->name))
+	if (!(last = strrchr(s, ' ')) || strchr(last, '=') || !tt_event_find(l->sys, l->name))
 		return s;
 	sbuf_reset(b);
 	p = plugin_task(s, turn ? "prev_" : "", b);
@@ -440,9 +438,8 @@ static bool is_string(char type)
 
 #define SLOTS_LOG   10
 #define GUESSES_LOG 13
-#define GUESSED	    32 /* bytes of a text */
 
-/* System, name, and the text with '\n' for each number: how long; 0: too long. */
+/* What is before the text, and that with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
 {
 	char *to = skeleton, *end = skeleton + sizeof(all->slot->skeleton) - TT_SLACK;
@@ -450,10 +447,9 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 	uint8_t class, before = 0;
 
 	all->n = 1;
-	to = l->sys.n ? mempcpy(to, l->sys.s, l->sys.n) : to;
-	*to++ = '\n';
-	to = mempcpy(to, l->name.s, l->name.n);
-	*to++ = '\n';
+	if ((size_t)(l->text.s - l->what) >= (size_t)(end - to))
+		return 0;
+	to = mempcpy(to, l->what, (size_t)(l->text.s - l->what));
 	for (all->end[0] = s; *s && to < end; s++, before = class) {
 		class = tt_class[(uint8_t)*s];
 		if (before || class != 1 || all->n == TT_NUMBERS) {
@@ -507,27 +503,26 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 /* Whether the line has that shape; then its numbers are read. */
 static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
 {
-	const char *p = all->text, *is = s->skeleton;
+	const char *p = all->text, *is = s->skeleton + s->head;
+	uint64_t known = UINT64_MAX; /* and those that are not wanted */
 
-	if (!s->len || l->sys.n != s->sys || l->name.n != s->name ||
-	    (s->sys && memcmp(l->sys.s, is, s->sys)) || memcmp(l->name.s, is + s->sys + 1, s->name))
+	if (!s->len || (size_t)(l->text.s - l->what) != s->head ||
+	    !tt_same(l->what, s->skeleton, s->head))
 		return false;
-	is += s->sys + s->name + 2;
-	all->known = 0;
 	for (uint32_t i = 1; i < s->numbers; i++) {
-		if (!tt_same(p, is, s->words[i - 1]))
+		const uint32_t n = s->words[i - 1];
+
+		if (!tt_same(p, is, n) || !tt_is_digit(p[n]))
 			return false;
-		is += s->words[i - 1] + 1u;
-		p += s->words[i - 1];
-		if (!tt_is_digit(*p))
-			return false;
-		if (s->wanted[i] && read_plain(&p, s->wanted[i] == 'x', &all->v[i]))
-			all->known |= 1ull << i;
-		else
-			while (tt_in_word(*p))
-				p++;
+		is += n + 1;
+		p += n;
+		if (s->wanted[i] && !read_plain(&p, s->wanted[i] == 'x', &all->v[i]))
+			known &= ~(1ull << i);
+		while (tt_in_word(*p))
+			p++;
 		all->end[i] = p;
 	}
+	all->known = known;
 	all->end[0] = all->text;
 	all->n = s->numbers;
 	/* and its NUL */
@@ -537,16 +532,20 @@ static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const stru
 static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_shape *s,
 		      const char *skeleton, size_t len)
 {
-	const char *begin = s->skeleton + l->sys.n + l->name.n + 2, *end;
+	const char *begin = s->skeleton, *end;
 
 	memcpy(s->skeleton, skeleton, sizeof(s->skeleton));
 	memset(s->wanted, 0, sizeof(s->wanted));
 	s->len = len;
+	s->head = (size_t)(l->text.s - l->what);
 	s->sys = l->sys.n;
 	s->name = l->name.n;
+	s->headed = s->head > s->name && strchr(" \t", l->what[s->head - 1]) &&
+		    l->name.s == l->what + (s->sys ? s->sys + 1 : 0);
 	s->id = 0;
 	s->quick = false;
 	s->numbers = all->n;
+	begin += s->head;
 	for (uint32_t i = 0; i < all->n && len; i++, begin = end + 1) {
 		end = i + 1 < all->n ? strchr(begin, '\n') : s->skeleton + len;
 		s->words[i] = (uint16_t)(end - begin);
@@ -555,27 +554,29 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 	find_places(all, s);
 }
 
-/* Of texts that begin alike, but for digits and what may be some. */
-static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
+/* Of events that begin alike, but for digits and what may be some. */
+uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *end)
 {
-	const uint64_t ones = 0x0101010101010101;
-	const char *p = l->text.s, *name = l->name.s;
-	size_t left = MIN(l->text.n, (size_t)GUESSED), n = l->name.n;
-	uint64_t hash = (n << 24) + ((uint64_t)name[n / 2] << 16) + ((uint64_t)name[n - 1] << 8), v;
+	static const int8_t within[2 * TT_SLACK] = { [0 ... TT_SLACK - 1] = -1 };
+	const int8_t *mask = within + TT_SLACK - MIN((size_t)(end - what), (size_t)TT_SLACK);
+	chars16 sum = { 0 };
+	uint64_t v[2];
 
-	for (; left; left -= MIN(left, sizeof(v)), p += sizeof(v)) {
-		v = load_u64(p);
-		if (left < sizeof(v))
-			v <<= 8 * (sizeof(v) - left);
-		v &= (((v | ones * 0x20) + ones * (0x80 - 'g')) >> 7 & ones) * 0xff;
-		hash = (hash ^ v) * 0x9e3779b97f4a7c15u;
-		hash ^= hash >> 32;
+	for (size_t i = 0; i < TT_SLACK; i += sizeof(sum)) {
+		chars16 c, is;
+
+		memcpy(&c, what + i, sizeof(c));
+		memcpy(&is, mask + i, sizeof(is));
+		sum = (chars16)((pairs16)sum << 2) + (c & is & (chars16)((c | 0x20) > 'f'));
 	}
-	return &all->guess[hash & ((1u << GUESSES_LOG) - 1)];
+	memcpy(v, &sum, sizeof(v));
+	v[0] = v[0] * 0x9e3779b97f4a7c15u + v[1] * 0xc2b2ae3d27d4eb4fu;
+	return &all->guess[(v[0] ^ v[0] >> 29) * 0x9e3779b97f4a7c15u >> (64 - GUESSES_LOG)];
 }
 
 /* That of a line. */
-static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
+static __attribute__((noinline)) struct tt_shape *shape_of(struct tt_shapes *all,
+							   const struct tt_line *l)
 {
 	char skeleton[sizeof(all->slot->skeleton)];
 	struct tt_shape *s;
@@ -585,14 +586,15 @@ static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 
 	all->slot = all->slot ?: xcalloc(1u << SLOTS_LOG, sizeof(*s));
 	all->guess = all->guess ?: xcalloc(1u << GUESSES_LOG, sizeof(*guess));
-	all->text = plugin_text(l, &all->plain);
-	guess = guess_of(all, l);
+	guess = tt_guess(all, l->what, l->text.s + l->text.n);
 	if (has_shape(all, l, &all->slot[*guess]))
 		return &all->slot[*guess];
 	len = read_skeleton(all, l, skeleton);
 	for (size_t i = 0; i < len; i += 8)
 		hash = (hash ^ load_u64(skeleton + i)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
 	*guess = hash & ((1u << SLOTS_LOG) - 1);
+	/* Two that belong into one place are often of the same events. */
+	*guess ^= all->slot[*guess].len && !has_shape(all, l, &all->slot[*guess]);
 	s = &all->slot[*guess];
 	if (!has_shape(all, l, s)) {
 		set_shape(all, l, s, skeleton, len);
@@ -677,6 +679,7 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 		slot += sizeof(v);
 		s->bits |= x->bit;
 	}
+	s->slot = (uint32_t)(slot - buf);
 	if (s->quick)
 		memcpy(s->record, buf, at);
 	s->known = all->known;
@@ -686,14 +689,19 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
 		   struct tt_shape **shape)
 {
-	struct tt_shape *s = *shape = shape_of(all, l);
-	uint32_t at = 16 + 8 * s->n;
+	struct tt_shape *s = l->guess;
+	uint32_t at;
 
+	all->text = l->name.n < 6 || memcmp(l->name.s, "sched_", 6) ? l->text.s
+								    : plugin_text(l, &all->plain);
+	if (!s || !has_shape(all, l, s))
+		s = shape_of(all, l);
+	*shape = s;
+	at = 16 + 8 * s->n;
 	if (s->quick && all->known == s->known) {
 		memcpy(buf, s->record, at);
-		for (uint32_t i = 1; i < s->numbers; i++)
-			if (s->to[i])
-				memcpy(buf + s->to[i], &all->v[i], sizeof(all->v[i]));
+		for (uint32_t i = 1; i < s->numbers; i++) /* others to 0, where more follows */
+			memcpy(buf + s->to[i], &all->v[i], sizeof(all->v[i]));
 		*isa = s->isa ?: *isa;
 	} else {
 		at = make_record(all, s, isa, buf);

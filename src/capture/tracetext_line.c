@@ -32,7 +32,8 @@ static const char *word_end(const char *p)
 /* ---- the time ---- */
 
 /* Seconds with a fraction are ns, anything else is a count. Behind it: a colon, or a blank. */
-static bool take_time(const char **p, struct tt_line *l, bool *colon)
+static inline __attribute__((always_inline)) bool time_at(const char **p, struct tt_line *l,
+							  bool *colon)
 {
 	const char *q = *p, *from;
 	uint64_t v = 0, part = 0;
@@ -62,6 +63,11 @@ static bool take_time(const char **p, struct tt_line *l, bool *colon)
 	l->time = digits ? v * 1000000000u + part : v;
 	*p = line_skip_blanks(q);
 	return true;
+}
+
+static bool take_time(const char **p, struct tt_line *l, bool *colon)
+{
+	return time_at(p, l, colon);
 }
 
 /* ---- d..2. ---- */
@@ -164,24 +170,38 @@ static struct tt_head *head_of(struct tt_head *heads, const char *s)
 	return &heads[(v * 0x9e3779b97f4a7c15u >> 56) % TT_HEADS];
 }
 
-/* Who is before open, known: as in h. Kept there if the head of s ends at cpu. */
-static void take_who(struct tt_head *h, bool known, const char *s, const char *open,
-		     const char *cpu, bool kvmft, struct tt_line *l)
+/* Who is before open; kept in *h if the head of s ends at cpu. */
+static __attribute__((noinline)) void learn_who(struct tt_head *h, const char *s, const char *open,
+						const char *cpu, bool kvmft, struct tt_line *l)
 {
 	struct tt_head now;
 
+	now.l = tt_no_line;
+	read_who(trimmed(s, open), kvmft, &now.l);
+	now.l.cpu = l->cpu;
+	now.l.is_vcpu = l->is_vcpu;
+	now.side = now.l.side.n ? (size_t)(now.l.side.s - s) : 0;
+	now.comm = now.l.comm.n ? (size_t)(now.l.comm.s - s) : 0;
+	now.kvmft = kvmft;
+	now.open = (size_t)(open - s);
+	now.n = cpu && (size_t)(cpu - s) + 8 <= sizeof(h->text) ? (size_t)(cpu - s) : 0;
+	memcpy(now.text, s, now.n);
+	if (now.n)
+		memcpy(h, &now, sizeof(*h));
+	l->pid = now.l.pid;
+	l->flags |= now.l.flags;
+	l->preempt |= now.l.preempt;
+	l->side = now.l.side;
+	l->comm = now.l.comm;
+}
+
+/* The same, known: as in *h. */
+static inline void take_who(struct tt_head *h, bool known, const char *s, const char *open,
+			    const char *cpu, bool kvmft, struct tt_line *l)
+{
 	if (!known || h->kvmft != kvmft) {
-		now.l = tt_no_line;
-		read_who(trimmed(s, open), kvmft, &now.l);
-		now.side = now.l.side.n ? (size_t)(now.l.side.s - s) : 0;
-		now.comm = now.l.comm.n ? (size_t)(now.l.comm.s - s) : 0;
-		now.l.cpu = l->cpu;
-		now.l.is_vcpu = l->is_vcpu;
-		now.kvmft = kvmft;
-		now.open = (size_t)(open - s);
-		now.n = cpu && (size_t)(cpu - s) + 8 <= sizeof(h->text) ? (size_t)(cpu - s) : 0;
-		memcpy(now.text, s, now.n);
-		h = now.n ? memcpy(h, &now, sizeof(*h)) : &now;
+		learn_who(h, s, open, cpu, kvmft, l);
+		return;
 	}
 	l->pid = h->l.pid;
 	l->flags |= h->l.flags;
@@ -269,21 +289,22 @@ static bool is_name(const char *first, const char *open)
 }
 
 /* The bracket behind p that is_name() accepts, NULL: none. */
-static const char *later_bracket(const char *first, const char *p)
+static const char *later_bracket(const char *first, const char *p, const char *end)
 {
+	end = MIN(end, first + 64);
 	do
-		p = strchr(p + 1, '[');
-	while (p && p - first < 64 && !is_name(first, p));
-	return p && p - first < 64 ? p : NULL;
+		p = p < end ? memchr(p + 1, '[', (size_t)(end - p - 1)) : NULL;
+	while (p && !is_name(first, p));
+	return p;
 }
 
 /* "[003]", "[v0]"; not one of the event's text, which comes after a time. */
-static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
+static const char *find_cpu(const char *s, const char *end, struct tt_line *l, const char **open)
 {
 	const char *first = NULL, *behind = NULL;
 
 	for (const char *p = strchr(s, '['); p;
-	     p = first ? later_bracket(first, p) : strchr(p + 1, '[')) {
+	     p = first ? later_bracket(first, p, end) : strchr(p + 1, '[')) {
 		const char *q = p + 1;
 		bool text = p - s > 1 && p[-1] == ' ' && p[-2] == ':';
 		uint64_t cpu;
@@ -366,11 +387,33 @@ static bool take_cpu(const char **p, const char *begin, char end, struct tt_line
 	return true;
 }
 
-bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_line *l, bool *begun)
+/*
+ * Whether what is at p begins as an event of late does, which read_event() would read as that was:
+ * no other blank and no arrow follow.
+ */
+static bool known_event(const struct tt_shapes *all, const char *p, const char *end, bool colon,
+			struct tt_line *l)
 {
-	struct tt_head *h = head_of(heads, s);
+	struct tt_shape *s = all->guess ? &all->slot[*tt_guess(all, p, end)] : NULL;
+	const char *text;
+
+	if (!s || !s->headed || !(colon || s->sys) || !tt_same(p, s->skeleton, s->head))
+		return false;
+	text = p + s->head;
+	if (*text == ' ' || *text == '\t' || *text == '-' || *text == '<')
+		return false;
+	l->sys = (struct tt_word){ p, s->sys };
+	l->name = (struct tt_word){ p + (s->sys ? s->sys + 1 : 0), s->name };
+	l->text = (struct tt_word){ text, (size_t)(end - text) };
+	l->guess = s;
+	return true;
+}
+
+bool tt_line(struct tt_shapes *all, const char *s, const char *end, struct tt_line *l, bool *begun)
+{
+	struct tt_head *h = head_of(all->heads, s);
 	const bool known =
-		h->n && tt_same(s, h->text, h->n) && !later_bracket(s + h->open, s + h->open);
+		h->n && tt_same(s, h->text, h->n) && !later_bracket(s + h->open, s + h->open, end);
 	const char *open = s, *p = line_skip_blanks(s), *first = p, *cpu = NULL;
 	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 
@@ -386,12 +429,12 @@ bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_li
 		cpu = s + h->n;
 		p = line_skip_blanks(cpu);
 	} else {
-		p = find_cpu(s, l, &open);
+		p = find_cpu(s, end, l, &open);
 		cpu = p ? strchr(open, ']') + 1 : NULL;
 	}
 	if (!p && (bare = take_cpu(&first, "CPU ", ':', l))) {
 		s = open = p = first;
-	} else if (p && !take_time(&p, l, &colon)) {
+	} else if (p && !time_at(&p, l, &colon)) {
 		p = take_flags(p, l);
 		(void)!take_time(&p, l, &colon);
 	} else if (!p) {
@@ -409,6 +452,11 @@ bool tt_line(struct tt_head *heads, const char *s, const char *end, struct tt_li
 	}
 	if (!*p)
 		return false;
+	l->what = p;
+	if (known && l->kind && known_event(all, p, end, colon, l)) {
+		take_who(h, known, s, open, cpu, !colon, l);
+		return true;
+	}
 	if (!read_event(p, end, l->has_cpu && colon, l)) { /* what somebody has written by hand */
 		if (!l->has_cpu || !colon || l->kind != TT_NS)
 			return false;

@@ -24,7 +24,7 @@
 #define MIN_TSC	   1000000000u /* of half a second after the boot */
 #define FEW	   4	       /* texts that what was read at once had: less is */
 #define PREEMPT	   3	       /* common_preempt_count, of 4 bits */
-#define REFERS	   0x80u       /* with it: its text's offset << 24 | bytes << 8 | slot follows */
+#define REFERS	   0x80u       /* with it: its text's offset << 16 | bytes is in its slot */
 #define REF_MAX	   ((int64_t)1 << 39) /* an offset where such a text begins */
 #define TSC_STEP   16u	       /* between two events of a CPU: no TSC advances less */
 
@@ -63,11 +63,11 @@ struct tracetext {
 	uint8_t **chunk; /* of sub-buffers; what is free in the last one, but for its last BLOCK */
 	size_t nchunk, chunk_cap, room;
 	size_t nid;
+	uint8_t slot_of[FIRST_ID + MAX_IDS]; /* where the text's slot is, by id */
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
 	struct tt_shapes shapes;
-	struct tt_head heads[TT_HEADS];
 	uint64_t isa; /* of the last exit */
 	struct {
 		int32_t pid;
@@ -77,7 +77,7 @@ struct tracetext {
 	/* a line that the next one may continue, in buf or held; whether it is an event so far */
 	const char *line; /* NULL: none */
 	struct sbuf held;
-	struct tt_line l;
+	struct tt_line lines[2], *l; /* l: its own */
 	bool event, longer; /* longer: l is no more what it was */
 
 	char side[64]; /* the one that is read, of kvmft's and trace-cmd's text */
@@ -99,11 +99,13 @@ static ssize_t read_source(void *arg, void *buf, size_t n)
 	ssize_t got;
 
 	if (t->raw_at == t->raw_have) {
+		const bool all = n >= sizeof(t->raw);
+
 		do
-			got = read(t->fd, t->raw, sizeof(t->raw));
+			got = read(t->fd, all ? buf : t->raw, all ? n : sizeof(t->raw));
 		while (got < 0 && errno == EINTR);
-		if (got <= 0)
-			return got ? -errno : 0;
+		if (got <= 0 || all)
+			return got < 0 ? -errno : got;
 		t->raw_at = 0;
 		t->raw_have = (size_t)got;
 	}
@@ -157,18 +159,19 @@ static void unquote(struct tracetext *t, char *to)
 static int fill_lines(struct tracetext *t)
 {
 	const int ret = hold_line(t);
+	const size_t most = t->plain ? MAX_LINE * 4 : MAX_SEARCH; /* later: what caches hold */
 	bool begun;
 
 	if (ret)
 		return ret;
 	if (t->line && !t->longer)
-		(void)tt_line(t->heads, t->line, t->line + t->held.len, &t->l, &begun);
+		(void)tt_line(&t->shapes, t->line, t->line + t->held.len, t->l, &begun);
 	memmove(t->buf, t->buf + t->at, t->have - t->at);
 	t->have -= t->at;
 	t->at = 0;
-	while (t->have < MAX_SEARCH && !t->eof) {
+	while (t->have < most && !t->eof) {
 		char *to = t->buf + t->have;
-		size_t room = MAX_SEARCH - t->have;
+		size_t room = most - t->have;
 		ssize_t n = t->packed ? cap_unpack_stream(&t->unpacker, "zlib", read_source, t, to,
 							  room)
 				      : read_source(t, to, room);
@@ -230,7 +233,7 @@ static bool find_side(struct tracetext *t)
 		s += strspn(s, "> \t");
 		end = s + strcspn(s, "\n");
 		*end = '\0';
-		if (end - s < MAX_LINE && tt_line(t->heads, s, end, &l, &begun)) {
+		if (end - s < MAX_LINE && tt_line(&t->shapes, s, end, &l, &begun)) {
 			guest = l.is_vcpu && l.side.n;
 			if (!found || !guest)
 				snprintf(t->side, sizeof(t->side), "%.*s", (int)l.side.n, l.side.s);
@@ -398,7 +401,8 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 	char *known = t->named[l->pid & 0xff].comm;
 
 	if (!l->comm.n || l->pid <= 0 ||
-	    (t->named[l->pid & 0xff].pid == l->pid && tt_word_is(l->comm, known)))
+	    (t->named[l->pid & 0xff].pid == l->pid && !known[l->comm.n] &&
+	     tt_same(l->comm.s, known, l->comm.n)))
 		return;
 	t->named[l->pid & 0xff].pid = l->pid;
 	snprintf(known, 16, "%.*s", (int)l->comm.n, l->comm.s);
@@ -406,8 +410,9 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 }
 
 /*
- * Behind the record of `at` bytes its text; or, if the file can be read again, where that is, for
- * half of the memory: put_texts() puts it there. *later: bytes of the record with its text.
+ * Behind the record of `at` bytes its text; or, if the file can be read again, where that is in the
+ * text's slot, for half of the memory: put_texts() puts it there. *later: bytes of the record with
+ * its text.
  */
 static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t *record,
 			   uint32_t at, uint32_t slot, uint32_t *later)
@@ -419,10 +424,11 @@ static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t
 	    l->text.n < sizeof(ref) + 8)
 		return tt_put_string(record, record + slot, at, l->text);
 	ref = (uint64_t)t->base + t->plain - t->have + (uint64_t)(l->text.s - t->buf);
-	ref = ref << 24 | l->text.n << 8 | slot;
+	ref = ref << 16 | l->text.n;
 	record[PREEMPT] |= REFERS;
-	memcpy(record + at, &ref, sizeof(ref));
-	return at + (uint32_t)sizeof(ref);
+	memcpy(record + slot, &ref, sizeof(ref));
+	t->slot_of[load_u16(record)] = (uint8_t)slot;
+	return at;
 }
 
 static int text_put_event(struct tracetext *t, struct tt_line *l)
@@ -436,7 +442,8 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 
 	if (l->lost)
 		return subbuf_write_lost(&cpu->w, l->count);
-	name_event(l, buf);
+	if (!l->guess)
+		name_event(l, buf);
 	t->too_long += l->text.n > TT_TEXT_MAX;
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
 	len = tt_record(&t->shapes, l, &t->isa, record, &shape);
@@ -460,7 +467,7 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	know_thread(t, l);
 	memcpy(record, &shape->id, sizeof(shape->id));
 	memcpy(record + 4, &l->pid, sizeof(l->pid));
-	len = refer_text(t, l, record, len, 8 + 8 * (uint32_t)__builtin_popcount(have), &later);
+	len = refer_text(t, l, record, len, shape->slot, &later);
 	return subbuf_write_part(&cpu->w, at, record, len, later);
 }
 
@@ -468,14 +475,16 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 
 static int let_go(struct tracetext *t)
 {
-	struct tt_line *l = &t->l;
+	struct tt_line *l = t->l;
 	int ret = 0;
 	bool begun;
 
 	if (t->longer)
-		t->event = tt_line(t->heads, t->line, t->line + t->held.len, l, &begun);
+		t->event = tt_line(&t->shapes, t->line, t->line + t->held.len, l, &begun);
 	/* The others' lines have another clock, or other CPUs. Without sides it is a remark. */
-	if (t->event && *t->side && l->side.n && !tt_word_is(l->side, t->side))
+	if (t->event && *t->side && l->side.n &&
+	    (l->side.n >= sizeof(t->side) || t->side[l->side.n] ||
+	     !tt_same(l->side.s, t->side, l->side.n)))
 		t->others++;
 	else if (t->event && l->cpu >= CAPTURE_MAX_CPUS)
 		t->elsewhere++;
@@ -525,16 +534,17 @@ static int other_line(struct tracetext *t, const char *s)
 
 static int read_lines(struct tracetext *t)
 {
-	struct tt_line l;
 	bool event, begun;
 	char *s = NULL, *end = NULL;
 	int ret;
 
 	while ((ret = text_next_line(t, &s, &end)) > 0) {
-		event = tt_line(t->heads, s, end, &l, &begun);
+		struct tt_line *l = &t->lines[t->l == t->lines];
+
+		event = tt_line(&t->shapes, s, end, l, &begun);
 		/* The second half of a line may look like one of its own. */
 		if ((!event && !begun) ||
-		    (t->line && !t->event && !t->longer && !l.kind && !l.has_cpu)) {
+		    (t->line && !t->event && !t->longer && !l->kind && !l->has_cpu)) {
 			ret = other_line(t, s);
 			if (ret)
 				return ret;
@@ -637,7 +647,7 @@ static void text_free(void *tracetext)
 /* The text that ref says, as it was read first; -errno: it is not there any more. */
 static int read_again(struct tracetext *t, uint64_t ref, struct tt_word *text)
 {
-	const uint64_t pos = ref >> 24, n = ref >> 8 & 0xffff;
+	const uint64_t pos = ref >> 16, n = ref & 0xffff;
 	char *s;
 
 	if (pos < t->win || pos + n > t->win + t->have) {
@@ -664,7 +674,7 @@ static int put_texts(struct tracetext *t, const uint8_t *block)
 {
 	const uint32_t commit = load_u32(block + 8), end = 16 + (commit & COMMIT);
 	uint32_t at = 16, to = 16, head, len, word;
-	uint8_t record[TT_RECORD_MAX];
+	uint8_t record[TT_RECORD_MAX], *slot;
 	struct tt_word text;
 	uint64_t ref;
 	int ret;
@@ -682,13 +692,14 @@ static int put_texts(struct tracetext *t, const uint8_t *block)
 		memcpy(record, block + at, len);
 		at += (len + 3) & ~3u;
 		if (record[PREEMPT] & REFERS) {
-			memcpy(&ref, record + len - sizeof(ref), sizeof(ref));
+			slot = record + t->slot_of[load_u16(record)];
+			ref = load_u64(slot);
 			ret = read_again(t, ref, &text);
 			if (ret)
 				return ret;
 			record[PREEMPT] &= (uint8_t)~REFERS;
-			len = tt_put_string(record, record + (ref & 0xff),
-					    len - (uint32_t)sizeof(ref), text);
+			memset(slot, 0, sizeof(ref));
+			len = tt_put_string(record, slot, len, text);
 		}
 		to += subbuf_put(t->made + to, head >> 5, record, len);
 	}
@@ -806,6 +817,7 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	t->c = c;
 	t->fd = fd;
 	t->first = t->step = UINT64_MAX;
+	t->l = t->lines;
 	ret = find_text(t, err);
 	if (ret) {
 		text_free(t);
