@@ -348,8 +348,8 @@ int boot_found(struct boot *b, struct blame *to, struct kvmft_err *err)
 			    blame_stretch(to, k, v->vcpu, v->at[order[i]], v->at[order[i + 1]]))
 				v->spike[order[i]] = blame_spikes(to);
 	}
-	return any ? 0 : err_lack(err, ENODATA, "no VM begins in this recording: `kvmft record -e default "
-				  "-e mem -e boot -- VMM...`, before it is started");
+	return any ? 0 : err_lack(err, ENODATA, "no VM begins in this recording: record it from before its VMM starts, "
+				  "with `kvmft record -e default -e mem -e boot -- VMM...`");
 }
 
 /* The row like that, of the last VM; a new one goes after the others of its phase. */

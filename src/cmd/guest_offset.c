@@ -204,7 +204,7 @@ const struct cmd cmd_guest_offset = {
 	.description =
 		"Prints assignments that a shell can eval; with --clock one number, as --clock-offset of\n"
 		"`kvmft trace` takes it. Reads kernel variables through a kprobe of its own, or the\n"
-		"boot messages where kprobes are missing; takes no time and asks nothing of the host.",
+		"boot messages where kprobes are missing; records nothing and asks nothing of the host.",
 	.examples = "  eval \"$(kvmft guest-offset)\"; echo $offset_perf\n"
 		    "  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		    "        --clock-offset $(kvmft guest-offset --clock perf)",

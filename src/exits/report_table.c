@@ -587,8 +587,8 @@ static unsigned __int128 order(const struct report *r, const struct report_row *
 	case KEY_CPU: /* of a halt only what is known not to be asleep */
 		if (report_key_halts(r, row->key) && report_lacks(r, row->key, PART_KERNEL))
 			return (u128)row->part_time[PART_USER] + row->part_time[PART_POLL];
-		return row->total_time - row->part_time[PART_BLOCKED] - row->part_time[PART_RUNNABLE] -
-		       row->part_time[PART_PREEMPTED];
+		return row->total_time - row->part_time[PART_BLOCKED] -
+		       row->part_time[PART_RUNNABLE] - row->part_time[PART_PREEMPTED];
 	case KEY_MEAN: return row->timed ? (row->ticks << 20) / row->timed : 0;
 	default: return ~(unsigned __int128)row->rank; /* KEY_NAME */
 	}

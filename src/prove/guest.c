@@ -397,7 +397,10 @@ int prove_guest(struct truth *t, int ready, int go)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (r.kvm < 0)
-		return err_lack(&t->err, errno, "cannot open /dev/kvm: %s", strerror(errno));
+		return err_lack(&t->err, errno,
+				"cannot open /dev/kvm: %s: run as root where KVM is: modprobe "
+				"kvm_intel or kvm_amd; in a VM, its host must allow nested VMs",
+				strerror(errno));
 	ret = vm_new(&r, 0, 2);
 	t->host_khz = t->vm[0].khz;
 	ret = ret ?: vm_new(&r, 1, 1);
