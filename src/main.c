@@ -73,6 +73,11 @@ static int unknown_command(const char *name)
 			 "copied there", name);
 		return KVMFT_LACKING;
 	}
+	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
+		if (g->of && !g->of[0] && !strcmp(g->name, name)) {
+			cli_note("unknown command '%s': %s", name, g->instead);
+			return KVMFT_USAGE;
+		}
 	if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else

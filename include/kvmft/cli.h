@@ -90,6 +90,8 @@ struct operands {
 	bool incomplete; /* something that was requested is missing: exit status 3 */
 };
 
+/* Takes the first one as INPUT; NULL: there is none, or it is GUEST=SEL. */
+const char *operands_input(struct operands *o);
 /* Frees what came to them. The exit code, or error, of a command that ended with ret. */
 int operands_end(struct operands *o, int ret) __must_check;
 
@@ -137,9 +139,12 @@ struct cmd {
 	const struct cmd *const *verbs;
 };
 
-/* Long options that were taken out, and what does the same; ends with one without a name. */
+/*
+ * Options that were taken out, or that those who know perf and trace-cmd try, and what does the
+ * same; and commands of those tools. Ends with one without a name.
+ */
 struct opt_gone {
-	const char *of; /* the command that had it; NULL: any */
+	const char *of; /* the command that it is tried with; NULL: any; "": it is a command */
 	const char *name, *instead;
 	char letter; /* '\0': it had none */
 };

@@ -145,6 +145,8 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v);
 extern const struct out_format *const out_formats[]; /* NULL-terminated; the first is the default */
 const struct out_format *out_format_find(const char *name);
 const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
+/* What the end of a file's name asks for: .html, .json, .pftrace, ...; NULL: nothing. */
+const char *out_format_of(const char *path);
 
 /*
  * Errors (including failed writes) last: out_item() and out_end() return them. out_end() frees o in

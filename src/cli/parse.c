@@ -502,7 +502,9 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 			 : str_starts(word, "--") && strlen(g->name) == strcspn(word + 2, "=") &&
 				   str_starts(word + 2, g->name)) &&
 		    (!g->of || !strcmp(g->of, c->name)))
-			return err_usage(err, "option --%s is no more: %s", g->name, g->instead);
+			return err_usage(err, "there is no option %s%.*s: %s", val ? "-" : "",
+					 val ? 1 : (int)strcspn(word, "="),
+					 val ? (char[]){ (char)val, '\0' } : word, g->instead);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
@@ -511,6 +513,14 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 				 (int)strcspn(word, "="), word, c->name);
 	cli_nearest_opts(c, str_starts(word, "--") ? word + 2 : word, &b);
 	return err_usage(err, "unknown option %s%s", word, b.s ? b.s : "");
+}
+
+const char *operands_input(struct operands *o)
+{
+	if (!o->argc || strchr(o->argv[0], '='))
+		return NULL;
+	o->argc--;
+	return *o->argv++;
 }
 
 int operands_end(struct operands *o, int ret)

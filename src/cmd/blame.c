@@ -251,8 +251,9 @@ static int no_spikes(const struct blame_cmd *m)
 		return err_lack(m->err, ENODATA, "%s: " HOSTMAP_FLOATING,
 				hostmap_floating(m->p.map));
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
-		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
-			       o->vcpu.set ? " that --vcpu names" : "");
+		return o->vcpu.set ? err_set(m->err, ENODATA, "no event of a vCPU that --vcpu names was found")
+				   : err_lack(m->err, ENODATA, "no event of a vCPU was found: no VM ran, or "
+					      "kvm_entry and kvm_exit were not recorded (see kvmft check)");
 	if (m->b.o.spans.from && blame_spans_unmet(m->b.b, &b))
 		return err_lack(m->err, ENODATA, "%s", b.s);
 	if (o->at)

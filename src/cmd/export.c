@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
+/* export.c: `kvmft export [INPUT] -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
 #include "captures.h"
 #include "kvmft/results.h"
 #include "options.h"
@@ -34,7 +34,7 @@ static const struct opt export_options[] = {
 	       "output)"),
 	OPTION_NAMED(0, "to", OPT_WORD, struct export_opts, to, "FORMAT", to_name,
 		     "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
-		     "format of kvmft merge"),
+		     "format of kvmft merge (default if OUT ends so: .json, .pftrace)"),
 	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
 	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
 	       "(default: stamps are converted to the host's)"),
@@ -56,8 +56,6 @@ static void export_defaults(void *opts)
 	struct export_opts *o = opts;
 
 	o->clock = -1;
-	o->input = DEFAULT_INPUT;
-	o->to = TRACE_DAT;
 }
 
 static bool is_dat(const struct export_opts *o)
@@ -188,7 +186,11 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 /* Its guests come before those named on the command line. */
 static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
-	return captures_session(o, &((struct export_opts *)opts)->input, err);
+	struct export_opts *e = opts;
+
+	e->input = e->input ?: operands_input(o) ?: DEFAULT_INPUT;
+	e->to = e->to ?: out_format_of(e->output) ?: TRACE_DAT;
+	return captures_session(o, &e->input, err);
 }
 
 struct telling {
@@ -433,18 +435,18 @@ static int export_release(void *opts)
 const struct cmd cmd_export = {
 	.name = "export",
 	.summary = "the events of captures in the formats of other tools",
-	.args = "[GUEST[=SEL]...]",
+	.args = "[INPUT] [GUEST[=SEL]...]",
 	.description =
 		"Writes INPUT for trace-cmd and KernelShark, for sqlite3, as JSON lines, or for\n"
 		"ui.perfetto.dev.\n"
 		"With captures of its guests, INPUT is the host's: the other formats get one timeline\n"
 		"of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
 	.examples =
-		"  kvmft export -i host -o trace.dat\n"
-		"  kvmft export -i host -o pair.dat guest=vm1 &&\n"
+		"  kvmft export host -o trace.dat\n"
+		"  kvmft export host -o pair.dat guest=vm1 &&\n"
 		"        trace-cmd report -i pair.dat -i pair-vm1.dat\n"
-		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1\n"
-		"  kvmft export -i host --to sqlite -o run.db guest=vm1",
+		"  kvmft export host -o vm1.pftrace guest=vm1\n"
+		"  kvmft export host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,
 	.groups = "input output to clock from until\n"
 		  "trace.dat: time-shift\n"

@@ -156,8 +156,9 @@ static const struct opt merge_options[] = {
 	OPTION('o', "output", OPT_STR, struct merge_opts, file.path, "OUT",
 	       "write the timeline to this new file (default: standard output)"),
 	OPTION_NAMED(0, "format", OPT_WORD, struct merge_opts, format, "FORMAT", out_format_name,
-		     "how to write it (default: text); json: an object per line; perfetto: for\n"
-		     "ui.perfetto.dev; html: a page to look at; folded: stacks for flame graphs"),
+		     "how to write it (default: as OUT ends, .html, else text); json: an object per\n"
+		     "line; perfetto: for ui.perfetto.dev (.pftrace); html: a page to look at;\n"
+		     "folded: stacks for flame graphs"),
 	OPTION_CHOICE(0, "of", struct merge_opts, of, "WHAT", fold_names,
 		      "folded: recorded stacks (default); exits: function of the guest, reason, and stack\n"
 		      "of the host where that was recorded, and how many; exit-time: how long, in ns"),
@@ -759,6 +760,7 @@ static int merge_sessions(void *opts, struct operands *operands, struct kvmft_er
 	struct merge_opts *o = opts;
 	int ret = captures_first(opts, operands, err);
 
+	o->format = o->format ?: out_format_of(o->file.path);
 	o->operands = *operands;
 	return ret;
 }

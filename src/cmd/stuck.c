@@ -65,6 +65,7 @@ static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	struct stuck_opts *so = opts;
 
+	so->c.input = so->c.input ?: operands_input(o);
 	return so->c.input && stuck_session ? stuck_session(o, &so->c.input, err) : 0;
 }
 
@@ -83,7 +84,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(
 			err, "options --seconds and --engine are for a live look, not for --input");
 	if (!o->c.input && (o->c.khz.set || argc))
-		return err_usage(err, "%s with --input",
+		return err_usage(err, "%s with a recording: kvmft stuck INPUT [GUEST[=SEL]]...",
 				 argc ? "captures of guests go" : "option --tsc-khz goes");
 	o->c.guests = argv;
 	o->c.nguest = (size_t)argc;
@@ -106,15 +107,15 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_stuck = {
 	.name = "stuck",
 	.summary = "where each vCPU is, and why a guest makes no progress",
-	.args = "[GUEST[=SEL]]...",
+	.args = "[INPUT [GUEST[=SEL]]...]",
 	.description =
 		"Watches the vCPUs' threads and KVM's events for 3 seconds and says for each vCPU whether it\n"
 		"makes progress, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
 		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked; but\n"
 		"where INPUT is a session, or guests' captures are given, these say which task ran.",
 	.examples = "  kvmft stuck --vm vm1\n"
-		    "  kvmft stuck -i trace.dat\n"
-		    "  kvmft stuck -i host guest=vm1\n"
+		    "  kvmft stuck trace.dat\n"
+		    "  kvmft stuck host guest=vm1\n"
 		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"
 		    "  kvmft stuck --seconds 1 --format json",
 	.opts = stuck_options,

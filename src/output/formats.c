@@ -23,6 +23,16 @@ const struct out_format *out_format_find(const char *name)
 	return NULL;
 }
 
+const char *out_format_of(const char *path)
+{
+	const char *dot = path ? strrchr(path, '.') : NULL;
+	const struct out_format *f = NULL;
+
+	if (dot)
+		f = out_format_find(!strcmp(dot, ".pftrace") ? "perfetto" : dot + 1);
+	return f ? f->name : NULL;
+}
+
 void out_flush(struct out *o)
 {
 	o->line.error = sbuf_write(&o->line, o->f);

@@ -53,6 +53,34 @@ err_has "did you mean exits" "... did you mean exits"
 run "$kvmft" verify host host
 err_has "kvmft merge host" "verify HOST HOST names what does that"
 
+# ---- captures as operands, and the format by the name of the file ----
+
+run "$kvmft" export -o first.dat host
+status_is 0 "export HOST: no -i is needed"
+run "$kvmft" export -i host -o second.dat
+ok "... and the file is that of -i" cmp first.dat second.dat
+run "$kvmft" export -o first.json host guest=one
+run "$kvmft" export -i host --to json -o second.json guest=one
+ok "export -o OUT.json is JSON" cmp first.json second.json
+run "$kvmft" merge -o first.html host guest=one
+is "$(head -n 1 first.html)" "<!DOCTYPE html>" "merge -o OUT.html is a page"
+run "$kvmft" merge --format text -o text.html host guest=one
+ok "... but for --format" grep -q 'kvm:kvm_exit' text.html
+run "$kvmft" stuck host
+status_is 0 "stuck HOST: no -i is needed"
+cp "$out" stuck.out
+run "$kvmft" stuck -i host
+ok "... and says the same" cmp "$out" stuck.out
+run "$kvmft" stuck guest=one
+status_is 2 "stuck GUEST=SEL alone"
+cp -r host no-vm
+for cpu in no-vm/seg000000/cpu*; do
+	: >"$cpu"
+done
+run "$kvmft" blame no-vm
+status_is 4 "blame where no VM ran: it cannot be told"
+err_has 'no event of a vCPU was found: no VM ran, or ' "... why"
+
 # ---- windows ----
 
 run "$kvmft" merge --from 10us host guest=one

@@ -218,9 +218,14 @@ wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "an option of another command is no slip" "unknown option --format \(see kvmft help export\)" export --format json
 wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help export\)" export --vm vm1
 wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
-wrong "an option that is no more" "option --no-pager is no more: KVMFT_PAGER=cat" merge --no-pager a b
-wrong "... by its letter" "option --output is no more: > OUT" blame -o file a b
-wrong "... of one command" "option --tsc-khz is no more: kvmft record, and" trace --tsc-khz 1
+wrong "an option that is no more" "there is no option --no-pager: KVMFT_PAGER=cat" merge --no-pager a b
+wrong "... by its letter" "there is no option -o: > OUT" blame -o file a b
+wrong "... of one command" "there is no option --tsc-khz: kvmft record, and" trace --tsc-khz 1
+wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded" record -a
+wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x
+wrong "... of one command" "unknown option -a" report -a
+wrong "a command of perf kvm" "unknown command 'stat': kvmft report for a recording, kvmft exits" stat report
+wrong "... is none of options" "unknown option --stat" report --stat
 wrong "... not of another" "unknown option --tsc-offset" diff --tsc-offset 1 a b
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
