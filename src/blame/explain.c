@@ -239,8 +239,8 @@ static void spike_with(const struct blame *b, struct blame_spike *s)
 	for (size_t i = 0; i < b->vcpu_at.n; i++) {
 		const struct blame_vcpu *w = &b->vcpu[i];
 
-		s->with += w != v && w->vm == s->vm && w->faulted == b->gaps && w->page == v->page &&
-			   w->at < s->end && (!w->over || w->over > s->begin);
+		s->with += w != v && w->vm == s->vm && w->faulted == b->gaps &&
+			   w->page == v->page && w->at < s->end && (!w->over || w->over > s->begin);
 	}
 }
 

@@ -552,7 +552,8 @@ static void asked(struct lat *l, struct lat_vcpu *v, uint64_t gfn)
 	uint64_t *by = xu64map_at(&l->mem->asked, gfn);
 
 	v->stall->now.async = l->mem->fetches = true;
-	if (*by > MEM_SEVERAL && *by != (uintptr_t)v && waits_for((struct lat_vcpu *)*by, gfn))
+	if (*by > MEM_SEVERAL && *by != (uintptr_t)v &&
+	    waits_for((struct lat_vcpu *)(uintptr_t)*by, gfn))
 		*by = MEM_SEVERAL;
 	else if (*by != MEM_SEVERAL)
 		*by = (uintptr_t)v;
@@ -649,9 +650,9 @@ static void fetched(struct lat *l, const struct lat_in *in)
 	u64map_del(&l->mem->fetcher, fetcher(in));
 	u64map_get(&l->mem->filler, fetcher(in), &filler);
 	u64map_del(&l->mem->filler, fetcher(in));
-	if (by <= MEM_SEVERAL || !waits_for((struct lat_vcpu *)by, gfn))
+	if (by <= MEM_SEVERAL || !waits_for((struct lat_vcpu *)(uintptr_t)by, gfn))
 		return;
-	s = &((struct lat_vcpu *)by)->stall->now;
+	s = &((struct lat_vcpu *)(uintptr_t)by)->stall->now;
 	s->arrived = true;
 	s->userfault |= met & FETCH_USERFAULT;
 	s->block |= met & FETCH_BLOCK;

@@ -108,8 +108,9 @@ static void task_event(struct lat *l, const struct lat_in *in)
 
 	if (w && in->kind == EV_WAKEUP && !w->since) {
 		w->ready = false;
-		task_waits(l->tasks, w, in->t,
-			   in->has & 2 ? cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]) : vcpu);
+		if (in->has & 2)
+			vcpu = cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]);
+		task_waits(l->tasks, w, in->t, vcpu);
 	}
 	if (in->kind != EV_SWITCH)
 		return;
