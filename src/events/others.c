@@ -3,16 +3,16 @@
 #include "arch.h"
 
 /* None of their exits is known to be a halt, an interrupt, a fault or a spin. */
-#define NAMES_ONLY                                                                               \
-	.own = true, .names_only = true, .halt = UINT32_MAX, .intr = UINT32_MAX,                 \
-	.fault = UINT32_MAX, .pause = UINT32_MAX
+#define NAMES_ONLY(of)                                                                   \
+	.machine = of##_machines, .exit = &of##_exit, .own = true, .names_only = true,   \
+	.reason = of##_names, .nreason = ARRAY_SIZE(of##_names), .prefix = "",           \
+	.halt = UINT32_MAX, .intr = UINT32_MAX, .fault = UINT32_MAX, .pause = UINT32_MAX
 
 /*
  * RISC-V. The reason of an exit is scause: its highest bit is that of an interrupt, the rest the
  * cause's number (RISC-V's privileged architecture, "Supervisor Cause Register"; EXC_* and IRQ_* of
  * arch/riscv/include/asm/csr.h). No event has the vCPU.
  */
-
 static const char *const riscv_machines[] = { "riscv64", NULL };
 static const struct event_def riscv_exit = { "kvm", "kvm_exit", "scause - sepc" };
 
@@ -31,16 +31,14 @@ static const struct exit_entry riscv_names[] = {
 };
 
 const struct event_arch event_arch_riscv = {
-	.name = "riscv64", .machine = riscv_machines, .exit = &riscv_exit, .isa = EXIT_ISA_RISCV,
-	NAMES_ONLY,
-	.reason = riscv_names, .nreason = ARRAY_SIZE(riscv_names), .prefix = "",
+	.name = "riscv64", .isa = EXIT_ISA_RISCV,
+	NAMES_ONLY(riscv),
 };
 
 /*
  * POWER, with KVM-HV, whose events are of a system of their own. The reason of an exit is the
  * vector of the interrupt that ended it (arch/powerpc/kvm/trace_book3s.h).
  */
-
 static const char *const power_machines[] = { "ppc64le", NULL };
 static const struct event_def power_exit = {
 	"kvm_hv", "kvm_guest_exit", "trap - pc vcpu_id",
@@ -61,17 +59,16 @@ static const struct exit_entry power_names[] = {
 };
 
 const struct event_arch event_arch_power = {
-	.name = "ppc64le", .machine = power_machines, .exit = &power_exit, .entry = &power_entry,
-	.isa = EXIT_ISA_POWER, NAMES_ONLY,
-	.reason = power_names, .nreason = ARRAY_SIZE(power_names), .prefix = "", .probe = { 0x500, "EXTERNAL" },
+	.name = "ppc64le", .isa = EXIT_ISA_POWER, .entry = &power_entry,
+	.probe = { 0x500, "EXTERNAL" },
+	NAMES_ONLY(power),
 };
 
 /*
  * LoongArch. The reason of an exit is the code of the exception (Ecode of CSR.ESTAT, EXCCODE_* of
- * arch/loongarch/include/asm/loongarch.h), 0 an interrupt. The guest is entered by kvm_reenter after
- * what KVM itself did, by kvm_enter from user space. No event has the vCPU.
+ * arch/loongarch/include/asm/loongarch.h), 0 an interrupt. The guest is entered by kvm_reenter
+ * after what KVM itself did, by kvm_enter from user space. No event has the vCPU.
  */
-
 static const char *const loong_machines[] = { "loongarch64", NULL };
 static const struct event_def loong_exit = { "kvm", "kvm_exit", "reason - pc" };
 static const struct event_def loong_entry = { "kvm", "kvm_reenter", NULL };
@@ -85,7 +82,7 @@ static const struct exit_entry loong_names[] = {
 };
 
 const struct event_arch event_arch_loong = {
-	.name = "loongarch64", .machine = loong_machines, .exit = &loong_exit, .entry = &loong_entry,
-	.isa = EXIT_ISA_LOONG, NAMES_ONLY,
-	.reason = loong_names, .nreason = ARRAY_SIZE(loong_names), .prefix = "", .probe = { 64, "IDLE" },
+	.name = "loongarch64", .isa = EXIT_ISA_LOONG, .entry = &loong_entry,
+	.probe = { 64, "IDLE" },
+	NAMES_ONLY(loong),
 };
