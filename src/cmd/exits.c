@@ -92,7 +92,8 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
-		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m", argv[0]);
+		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m; a VM is "
+				      "chosen with --vm", argv[0]);
 	if (c->interval.set && !c->interval.v)
 		ret = err_usage(err, "option --interval: must be longer than 0");
 	else if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))

@@ -731,7 +731,7 @@ static const struct opt qemu_options[] = {
 const struct cmd cmd_qemu = {
 	.name = "qemu",
 	.summary = "QEMU's own trace events: control and formats",
-	.args = "COMMAND ...",
+	.args = "events|set|trace-file|sdt|list-formats ...",
 	.description =
 		"QEMU has trace events of its own, in its devices and block layers. These commands show and\n"
 		"switch them in a running QEMU through its monitor.\n"

@@ -3,6 +3,7 @@
 #include "kvmft/stuck.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "cmds.h"
 #include "kvmft/pairing.h"
@@ -65,7 +66,12 @@ static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	struct stuck_opts *so = opts;
 
-	so->c.input = so->c.input ?: operands_input(o);
+	if (!so->c.input) {
+		so->c.input = operands_input(o);
+		if (so->c.input && strcmp(so->c.input, "-") && access(so->c.input, F_OK))
+			return err_usage(err, "there is no recording '%s'; a VM is chosen with --vm",
+					 so->c.input);
+	}
 	return so->c.input && stuck_session ? stuck_session(o, &so->c.input, err) : 0;
 }
 

@@ -73,6 +73,13 @@ run "$kvmft" stuck -i host
 ok "... and says the same" cmp "$out" stuck.out
 run "$kvmft" stuck guest=one
 status_is 2 "stuck GUEST=SEL alone"
+run "$kvmft" stuck vm1
+status_is 2 "stuck NAME"
+err_has "there is no recording 'vm1'; a VM is chosen with --vm" "... what a VM is named with"
+run "$kvmft" exits vm1
+err_has "'vm1' is not a duration .*; a VM is chosen with --vm" "... of exits, too"
+run "$kvmft" exits --domain vm1
+err_has 'there is no option --domain: --vm SEL' "... as of virsh"
 cp -r host no-vm
 for cpu in no-vm/seg000000/cpu*; do
 	: >"$cpu"
