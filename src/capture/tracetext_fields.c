@@ -559,7 +559,7 @@ uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *en
 {
 	static const int8_t within[2 * TT_SLACK] = { [0 ... TT_SLACK - 1] = -1 };
 	const int8_t *mask = within + TT_SLACK - MIN((size_t)(end - what), (size_t)TT_SLACK);
-	chars16 sum = { 0 };
+	bytes16 sum = { 0 };
 	uint64_t v[2];
 
 	for (size_t i = 0; i < TT_SLACK; i += sizeof(sum)) {
@@ -567,7 +567,8 @@ uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *en
 
 		memcpy(&c, what + i, sizeof(c));
 		memcpy(&is, mask + i, sizeof(is));
-		sum = (chars16)((pairs16)sum << 2) + (c & is & (chars16)((c | 0x20) > 'f'));
+		c &= is & (chars16)((c | 0x20) > 'f');
+		sum = (bytes16)((pairs16)sum << 2) + (bytes16)c;
 	}
 	memcpy(v, &sum, sizeof(v));
 	v[0] = v[0] * 0x9e3779b97f4a7c15u + v[1] * 0xc2b2ae3d27d4eb4fu;
