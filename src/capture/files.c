@@ -129,9 +129,10 @@ int cap_open_above(const char *path, const char **sub)
 	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *above = NULL;
-	int fd = open(path, flags);
+	const bool input = str_starts(path, CAP_STDIN);
+	int fd = input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, flags);
 
-	*sub = "";
+	*sub = input ? slash + 1 : "";
 	if (fd >= 0 || errno != ENOTDIR || !slash)
 		return fd < 0 ? -errno : fd;
 	above = strndup(path, (size_t)(slash - path));

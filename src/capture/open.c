@@ -415,18 +415,23 @@ static void first_interrupt(int sig __unused_arg)
  * All that comes, first. Ctrl-C ends the program that writes, too: what it has written by then is
  * read; a second one ends this, whoever writes.
  */
-static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvmft_err *err)
+int cap_stdin_file(struct kvmft_err *err)
 {
 	const struct sigaction once = { .sa_handler = first_interrupt,
 					.sa_flags = (int)SA_RESETHAND };
 	struct sigaction was;
-	int mem = memfd_create("kvmft-input", MFD_CLOEXEC), ret = mem < 0 ? -errno : 0;
 	uint8_t piece[16384];
+	struct stat st;
 	ssize_t n = 1;
+	int mem, ret;
 
+	if (fstat(STDIN_FILENO, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return 0;
+	mem = memfd_create("kvmft-input", MFD_CLOEXEC);
+	ret = mem < 0 ? -errno : 0;
 	(void)sigaction(SIGINT, &once, &was);
 	for (uint64_t size = 0; !ret && n && size <= MAX_PIPE; size += (uint64_t)MAX(n, 0)) {
-		n = read(fd, piece, sizeof(piece));
+		n = read(STDIN_FILENO, piece, sizeof(piece));
 		if (n < 0 && errno != EINTR)
 			ret = -errno;
 		ret = ret ?: full_write(mem, piece, (size_t)MAX(n, 0), NULL);
@@ -437,10 +442,11 @@ static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvm
 	/* As if it had been a file: "-" can be opened again. The sandbox has no dup2(). */
 	if (!ret) {
 		close(STDIN_FILENO);
-		ret = fcntl(mem, F_DUPFD_CLOEXEC, STDIN_FILENO) == STDIN_FILENO ? 0 : -EIO;
+		ret = lseek(mem, 0, SEEK_SET) ||
+				      fcntl(mem, F_DUPFD_CLOEXEC, STDIN_FILENO) != STDIN_FILENO
+			      ? -EIO
+			      : 0;
 	}
-	if (!ret)
-		return read_memory(c, fd, mem, of_file, err);
 	util_close_fd(&mem);
 	return ret;
 }
@@ -449,7 +455,8 @@ static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvm
 static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		    struct kvmft_err *err)
 {
-	bool input = !strcmp(path, "-");
+	const bool input = !strcmp(path, "-");
+	int ret = input && of_file ? cap_stdin_file(err) : 0;
 	const char *sub = "";
 	_cleanup_close_ int fd =
 		input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : cap_open_above(path, &sub);
@@ -457,8 +464,10 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	char magic[8];
 	struct stat st;
 	uint64_t size;
-	int ret = MIN(fd, 0);
 
+	if (ret)
+		return ret;
+	ret = MIN(fd, 0);
 	if (ret || fstat(fd, &st)) {
 		ret = ret ?: -errno;
 		return err_why(err, ret, "cannot open the capture");
@@ -480,8 +489,6 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		ret = read_archive(c, fd, sub, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
-	else if (input && of_file)
-		ret = read_pipe(c, fd, of_file, err);
 	else
 		return err_set(err, EINVAL, "%s",
 			       of_file ? "neither a capture directory nor a file"

@@ -192,6 +192,9 @@ bool cap_name_ok(const char *name);
 /* ---- tar.c ---- */
 
 /* Whether these n bytes begin one. */
+#define CAP_STDIN "/dev/stdin/" /* before the names in an archive there; not opened by name */
+/* Standard input becomes a file, of all that comes through it. */
+int cap_stdin_file(struct kvmft_err *err) __must_check;
 bool cap_is_tar(const void *head, size_t n);
 /* The file that path names, with the archive's fd. -ENOENT */
 int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *file) __must_check;

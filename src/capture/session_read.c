@@ -253,16 +253,19 @@ static int sides_put(void *path, struct sbuf *out, struct kvmft_err *err)
 
 int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct found f = { .root = path, .s = s, .err = err };
+	int ret = strcmp(path, "-") ? 0 : cap_stdin_file(err);
+	const char *root = strcmp(path, "-") ? path : CAP_STDIN, *sub;
+	_cleanup_close_ int fd = cap_open_above(root, &sub);
+	struct found f = { .root = root, .s = s, .err = err };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char head[512] = "";
 	struct cursor c;
 	struct stat st;
-	int ret;
 	const char *name, *sel;
 
 	*s = (struct session){ 0 };
+	if (ret)
+		return err_why(err, ret, "%s", path);
 	if (fd < 0 || fstat(fd, &st))
 		return 0;
 	if (S_ISDIR(st.st_mode) && !faccessat(fd, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
@@ -272,7 +275,8 @@ int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 	     !(cap_is_tar(head, sizeof(head)) || !memcmp(head, "\x1f\x8b", 2) ||
 	       !memcmp(head, "\x28\xb5\x2f\xfd", 4))))
 		return 0;
-	ret = sandbox_ask(sides_put, (char *)path, -1, 2 * SESSION_MAX, &b, err);
+	ret = sandbox_ask(sides_put, (char *)root, root == path ? -1 : STDIN_FILENO,
+			  2 * SESSION_MAX, &b, err);
 	if (ret)
 		return ret;
 	c = (struct cursor){ .p = (const uint8_t *)b.s, .left = b.len };

@@ -109,6 +109,18 @@ as_tar()
 	status_is 0 "$1"
 	ok "... is read as the directory" cmp "$out" "$tmp/alone"
 }
+for f in "$run.tar" "$run.tar.gz"; do
+	for how in 'cat "$2" | "$1" merge -' '"$1" merge - <"$2"'; do
+		run sh -c "$how" sh "$kvmft" "$f"
+		status_is 0 "${f##*/}: $how"
+		ok "... is read as the directory" cmp "$out" "$tmp/alone"
+	done
+	"$kvmft" blame "$f" >"$tmp/blame" 2>/dev/null
+	run sh -c 'cat "$2" | "$1" blame -' sh "$kvmft" "$f"
+	ok "... and blamed" cmp "$out" "$tmp/blame"
+	run sh -c 'cat "$2" | "$1" report -i -' sh "$kvmft" "$f"
+	status_is 0 "... and its host is an input"
+done
 ln -s run "$tmp/link"
 for format in gnu pax v7; do
 	tar cf "$tmp/x.tar" --format=$format -C "$tmp" ./run link
