@@ -423,7 +423,7 @@ static struct lat_cpu *cpu_now(const struct lat *l, size_t cpu)
 }
 
 /* NULL: an impossible number. */
-static struct lat_cpu *cpu_at(struct lat *l, uint32_t cpu)
+static struct lat_cpu *lat_cpu_at(struct lat *l, uint32_t cpu)
 {
 	if (cpu >= CPUS_MAX)
 		return NULL;
@@ -522,7 +522,7 @@ static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu
 	v->steal_begin = v->thief_since = t;
 	v->steal_cpu = cpu;
 	v->from = -1;
-	c = cpu_at(l, cpu);
+	c = lat_cpu_at(l, cpu);
 	v->queued = c && c->nqueue < LAT_QUEUE;
 	if (!v->queued)
 		return;
@@ -547,7 +547,7 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	struct lat_vcpu *next = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[2]);
-	struct lat_cpu *c = cpu_at(l, in->i->cpu);
+	struct lat_cpu *c = lat_cpu_at(l, in->i->cpu);
 
 	if (!c)
 		return;
