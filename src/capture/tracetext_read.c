@@ -27,6 +27,7 @@
 #define REFERS	   0x80u       /* with it: its text's offset << 16 | bytes is in its slot */
 #define REF_MAX	   ((int64_t)1 << 39) /* an offset where such a text begins */
 #define TSC_STEP   16u	       /* between two events of a CPU: no TSC advances less */
+#define OVERLAP	   16u	       /* lines of two recordings from the same time; fewer are late ones */
 
 _Static_assert(TT_RECORD_MAX + 64 <= BLOCK, "any event fits");
 
@@ -38,7 +39,10 @@ struct tt_cpu {
 	size_t n, cap;
 	uint64_t last;
 	int32_t thread; /* of lines without one: by the vCPU that runs there, -1: none */
-	bool any;
+	struct tt_stretch {
+		uint64_t first, last, n; /* lines, none of an earlier time than the one before it */
+	} *stretch;
+	size_t nstretch, stretch_cap;
 };
 
 struct tracetext {
@@ -87,6 +91,7 @@ struct tracetext {
 	uint64_t events, in_buffer, written; /* the last two as its head says */
 	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere, variants;
 	bool full, mixed, blind; /* mixed: several VMs, no threads; blind: exits without vCPU */
+	bool two; /* recordings, of the same time */
 };
 
 const struct tt_line tt_no_line = { .pid = -1 };
@@ -456,12 +461,18 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	t->variants += shape->variant;
 	at = place_line(t, l);
 	t->no_cpu += !l->has_cpu;
-	t->backwards += cpu->any && at < cpu->last;
-	if (cpu->any && at > cpu->last)
+	if (cpu->nstretch && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
+	if (!cpu->nstretch || at < cpu->last) {
+		const struct tt_stretch s = { .first = at };
+
+		t->backwards += cpu->nstretch > 0;
+		xarray_add(&cpu->stretch, &cpu->nstretch, &cpu->stretch_cap, &s, sizeof(s));
+	}
+	cpu->stretch[cpu->nstretch - 1].last = at;
+	cpu->stretch[cpu->nstretch - 1].n++;
 	t->first = MIN(t->first, at);
 	cpu->last = at;
-	cpu->any = true;
 	if (l->pid < 0)
 		give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, shape->e, l);
 	know_thread(t, l);
@@ -626,6 +637,7 @@ static void text_free(void *tracetext)
 		if (!cpu)
 			continue;
 		free(cpu->block);
+		free(cpu->stretch);
 		subbuf_writer_free(&cpu->w);
 		free(cpu);
 	}
@@ -744,6 +756,32 @@ static void order_blocks(struct tt_cpu *cpu)
 		cpu->block[i] = v[i].block;
 }
 
+COMPARE(stretch_cmp, struct tt_stretch, ORDER(x->first, y->first) ?: ORDER(x->last, y->last));
+
+/* About how many lines of it are between these times. */
+static uint64_t stretch_lines(const struct tt_stretch *s, uint64_t from, uint64_t to)
+{
+	return (uint64_t)((unsigned __int128)s->n * (to - from) / (s->last - s->first + 1));
+}
+
+/* A CPU does one thing at a time: stretches from the same time are of two recordings. */
+static bool overlaps(struct tt_cpu *cpu)
+{
+	const struct tt_stretch *a = cpu->stretch;
+
+	array_sort(cpu->stretch, cpu->nstretch, stretch_cmp);
+	for (size_t i = 1; i < cpu->nstretch; i++) {
+		const struct tt_stretch *b = &cpu->stretch[i];
+		uint64_t to = MIN(a->last, b->last);
+
+		if (b->first < to && stretch_lines(a, b->first, to) >= OVERLAP &&
+		    stretch_lines(b, b->first, to) >= OVERLAP)
+			return true;
+		a = b->last > a->last ? b : a;
+	}
+	return false;
+}
+
 static int add_cpus(struct tracetext *t)
 {
 	struct capture *c = t->c;
@@ -759,6 +797,7 @@ static int add_cpus(struct tracetext *t)
 		subbuf_writer_free(&t->cpu[i]->w);
 		if (t->backwards)
 			order_blocks(t->cpu[i]);
+		t->two |= !t->no_cpu && overlaps(t->cpu[i]);
 		t->stream[c->nstream] = t->cpu[i];
 		e.len = t->cpu[i]->n * BLOCK;
 		cap_stream_extend(c, cap_stream_add(c, i, ""), &e);
@@ -834,6 +873,9 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	ret = ret ?: add_cpus(t);
 	if (ret)
 		return ret;
+	if (t->two)
+		return err_set(err, EINVAL, "lines of one CPU are from the same times as others of it: these "
+			       "are two recordings, or one twice; give each by itself");
 	t->have = 0;
 	say_lacks(t);
 	note_faults(t);

@@ -625,6 +625,15 @@ is "$(sed 's/.*\] //; s/ .*//' "$tmp/lines" | tr '\n' ' ')" "1.000001000 1.00000
 err_has '1 lines are of earlier times than those before them: put in order' "... says so"
 run "$kvmft" report "$tmp/form.txt"
 out_has 'HLT +2 +100.00% +100.00% +3.00us +4.00us' "... and measured"
+awk 'BEGIN { for (i = 0; i < 60; i++) printf(" a-1 [0] 1.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", 3 * i) }' >"$tmp/one.txt"
+{ cat "$tmp/one.txt"; sed 's/a-1/b-2/; s/: kvm/1&/' "$tmp/one.txt"; } >"$tmp/form.txt"
+run "$kvmft" report "$tmp/form.txt"
+status_is 1 "two recordings in one text, of the same time: of CPUs that cannot do both at once nothing is said"
+err_has 'these are two recordings, or one twice; give each by itself' "... says so"
+err_one_line "... on one line"
+{ sed -n '31,60p' "$tmp/one.txt"; sed -n '1,30p' "$tmp/one.txt"; } >"$tmp/form.txt"
+run "$kvmft" report "$tmp/form.txt"
+out_has 'HLT +60 ' "... but two halves of one are read"
 
 # ---- hostile ----
 
