@@ -172,7 +172,7 @@ grep -vE 'process_exec|ioctl' "$tmp/events" | sed 's/rip=0xfff0/rip=0xffffffff81
 capture less <"$tmp/fewer"
 run "$kvmft" boot "$tmp/less"
 status_is 4 "a VM that ran before"
-err_has 'no VM begins in this recording: .kvmft record -e default -e mem -e boot' "... and how to record it"
+err_has 'no VM begins in this recording: record it from before its VMM starts, with .kvmft record -e default -e mem -e boot' "... and how to record it"
 
 # A state that was loaded begins in its kernel.
 sed 's/rip=0xfff0/rip=0xffffffff81000000/' "$tmp/events" >"$tmp/fewer"
