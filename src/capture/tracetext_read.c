@@ -761,7 +761,7 @@ COMPARE(stretch_cmp, struct tt_stretch, ORDER(x->first, y->first) ?: ORDER(x->la
 /* About how many lines of it are between these times. */
 static uint64_t stretch_lines(const struct tt_stretch *s, uint64_t from, uint64_t to)
 {
-	return (uint64_t)((unsigned __int128)s->n * (to - from) / (s->last - s->first + 1));
+	return (uint64_t)((unsigned __int128)s->n * (to - from) / MAX(s->last - s->first, 1u));
 }
 
 /* A CPU does one thing at a time: stretches from the same time are of two recordings. */

@@ -634,6 +634,11 @@ err_one_line "... on one line"
 { sed -n '31,60p' "$tmp/one.txt"; sed -n '1,30p' "$tmp/one.txt"; } >"$tmp/form.txt"
 run "$kvmft" report "$tmp/form.txt"
 out_has 'HLT +60 ' "... but two halves of one are read"
+awk 'BEGIN { for (i = 0; i < 20; i++) {
+	print " a-1 [0] 0: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0"
+	print " a-1 [0] 18446744073709551615: kvm_entry: vcpu 0, rip 0x1" } }' >"$tmp/form.txt"
+run "$kvmft" report "$tmp/form.txt"
+status_is 3 "... and so are stretches from the first time to the last that there are"
 
 # ---- hostile ----
 
