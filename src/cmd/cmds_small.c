@@ -12,6 +12,8 @@ const struct cmd *const kvmft_cmds[] = { COMMANDS(HERE, ABSENT) NULL };
 #define NAME(name) #name,
 const char *const kvmft_cmds_elsewhere[] = { COMMANDS(ABSENT, NAME) NULL };
 
+const struct opt_gone kvmft_gone[] = { { NULL, NULL, NULL, 0 } };
+
 int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NULL;
 
 unsigned int (*const reset_sessions)(bool, struct sbuf *) = NULL;
