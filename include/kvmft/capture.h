@@ -44,6 +44,8 @@ struct cap_vcpu {
 	uint64_t ratio;	    /* 0 = no scaling */
 	uint8_t frac;	    /* fraction bits of ratio */
 	uint64_t tsc;	    /* host TSC just after the offset was read; 0 = unknown */
+	bool has_again;	    /* read again when a thread ran it */
+	uint64_t again_offset, again_tsc;
 	bool has_end;	    /* the same, read again when the capture ended */
 	uint64_t end_offset, end_ratio, end_tsc;
 };

@@ -410,9 +410,14 @@ static struct blame_cpu *cpu_here(struct blame *b, uint32_t cpu)
 static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
+	enum event_role end = r == EV_IRQ_ENTRY	      ? EV_IRQ_EXIT :
+			      r == EV_VECTOR_ENTRY    ? EV_VECTOR_EXIT :
+			      r == EV_SOFTIRQ_ENTRY ? EV_SOFTIRQ_EXIT :
+						      EV_NONE;
 	struct blame_cpu *c;
 
-	if (i->cpu >= CPUS_MAX)
+	/* A handler of which no end is recorded would be served for ever. */
+	if (i->cpu >= CPUS_MAX || (end && !b->seen[0][end]))
 		return;
 	for (; b->ncpu <= i->cpu; b->ncpu++)
 		xarray_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu));

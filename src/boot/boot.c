@@ -61,6 +61,7 @@ struct boot {
 	struct event_type type[EV_ROLES];
 	struct exit_names names;
 	struct boot_vm *vm;
+	bool ports, memory; /* accesses to devices, of any VM */
 	struct u64map busy, func; /* vm << 32 | vcpu; VM, mark and place of a symbol */
 	struct boot_func {
 		size_t vm;
@@ -233,6 +234,7 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 	case EV_ENTRY: boot_turn(b, v, i, true, false, f[1]); break;
 	case EV_EXIT: boot_turn(b, v, i, false, halt, f[2]); break;
 	case EV_PIO:
+		b->ports = true;
 		v->efer = f[1] < FIRMWARE ? v->efer : 0;
 		boot_learn(v, f[0], f[1], f[3], (uint32_t)f[2]);
 		boot_touch(v, f[1], f[0], i->host);
@@ -245,6 +247,7 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 		break;
 	case EV_FAST_MMIO: boot_touch(v, f[0], true, i->host); break;
 	case EV_MMIO: /* virtio-mmio: a magic, then the kind of device */
+		b->memory = true;
 		if (f[0] == 1 && f[2] == 2 && f[1] == v->magic + 8 && v->ndisk < DISKS)
 			v->disk[v->ndisk++] = (struct boot_disk){ .bar = { v->magic },
 								  .size = { 0x200 } };
@@ -396,6 +399,7 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 			  struct boot_line like, int side, uint64_t whole, size_t vm)
 {
 	const struct boot_vm *v = &b->vm[vm];
+	bool blind = v->loaded || !b->ports || !b->memory; /* disks may be there that are not known */
 	size_t top = 0, spike = v->spike[like.mark];
 	const struct blame_part *p;
 	const struct boot_func *f;
@@ -414,7 +418,7 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 			take = k == IDLE ? left : MIN(left, v->time[like.mark][k]);
 			like.part = boot_parts[k][0];
 			row_part(b, rows, &like, side, whole, take, 0,
-				 k == IDLE && v->loaded ? "halted, perhaps for a disk" : boot_parts[k][1]);
+				 k == IDLE && blind ? "halted, perhaps for a disk" : boot_parts[k][1]);
 		}
 		like.part = blame_causes[p->cause].name;
 		row_part(b, rows, &like, side, whole, left, 0, p->cause == CAUSE_GUEST_CODE ? "" : p->name);
@@ -467,7 +471,9 @@ void boot_lines(const struct boot *b, const struct blame *parts, int side, struc
 			snprintf(like.name, sizeof(like.name), "%s",
 				 m == DISK && v->loaded ? "cannot tell: the guest had found its disks "
 							  "before its state was saved" :
-							  boot_lacks[m]);
+				 m == DISK && (!b->ports || !b->memory) ?
+					 "not recorded: kvm_pio and kvm_mmio: `kvmft record -e default`" :
+					 boot_lacks[m]);
 			(void)boot_line_of(rows, &like, side);
 		}
 		if (n)

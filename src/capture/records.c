@@ -316,7 +316,12 @@ static const char *rec_vcpu(struct capture *c, const struct meta_rec *rec)
 		meta_get_s32(rec, "tid", &v->tid);
 	else
 		v = rec_vcpu_new(c, vm, id, rec);
-	if (!v || v->has_offset)
+	if (v && v->has_offset) {
+		v->has_again = meta_get_bits(rec, "offset", &v->again_offset) &&
+			       meta_get_u64(rec, "tsc", &v->again_tsc);
+		return NULL;
+	}
+	if (!v)
 		return NULL;
 	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
 	meta_get_u64(rec, "ratio", &v->ratio);

@@ -380,6 +380,23 @@ static bool date_scaling(const struct epoch_vm *vm, struct epoch_vcpu *c, const 
 	return true;
 }
 
+void epoch_vm_check_read(struct epoch_vm *vm, uint32_t id, uint64_t at, uint64_t offset)
+{
+	struct epoch_vcpu *c;
+	long i;
+
+	if (!epoch_vm_find(vm, id) || find_or_add(vm, id, &c))
+		return;
+	i = epoch_index(c, at);
+	/* An event and a read of the same moment may come in either order. */
+	for (long k = MAX(i - 1, 0); i < 0 || k <= i + 1; k++)
+		if (i < 0 || (k < (long)c->n && c->v[k].map.offset == offset))
+			return;
+	c->notes |= EPOCH_NOTE_LOST_EVENTS;
+	for (uint64_t old = c->v[i].map.offset; i < (long)c->n && c->v[i].map.offset == old; i++)
+		c->v[i].doubtful = true;
+}
+
 int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map)
 {
 	unsigned int before, found = 0;

@@ -127,6 +127,8 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 		set_ratio(&m->vm[vm], &map);
 		if (!end && v->has_offset)
 			ret = epoch_vm_read(m->vm[vm].epochs, v->id, v->tsc, &map);
+		if (end && v->has_again)
+			epoch_vm_check_read(m->vm[vm].epochs, v->id, v->again_tsc, v->again_offset);
 		if (end && v->has_end) {
 			map.offset = v->end_offset;
 			map.ratio = v->end_ratio;

@@ -395,8 +395,18 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->vm_groups = xcalloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
 	l->seen = xcalloc(l->nsrc, sizeof(*l->seen));
 	hash_key_init(&l->group_key);
-	for (size_t i = 0; i < l->nsrc; i++)
-		l->dec[i] = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest);
+	for (size_t i = 0; i < l->nsrc; i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		l->dec[i] = lat_decoder_new(s->fmt, s->guest);
+		/* What ends a handler, from the start where it is known that it was recorded. */
+		for (size_t k = 0; !s->cap->is_tracedat && fmt_at(s->fmt, k); k++) {
+			enum event_role r = event_role_of(fmt_at(s->fmt, k));
+
+			l->seen[i][r] |= r == EV_IRQ_EXIT || r == EV_SOFTIRQ_EXIT ||
+					 r == EV_VECTOR_EXIT;
+		}
+	}
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, tl_source(t, i)->fmt, err);
 	ret = ret ?: feed_need(l, err);
@@ -595,7 +605,7 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 	if (l->alone)
 		lat_own_guest(l, v, in);
 	if (!l->chains) {
-		lat_vcpu_guest(v, in);
+		lat_vcpu_guest(l, v, in);
 		return;
 	}
 	if (!l->alone)
@@ -605,7 +615,7 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 		lat_hrtimer_guest(l, v, in);
 	if (l->net)
 		lat_net_guest(l, v, in);
-	lat_vcpu_guest(v, in);
+	lat_vcpu_guest(l, v, in);
 }
 
 static void vcpu_forget(struct lat *l, struct lat_vcpu *v, bool guest)
@@ -692,7 +702,7 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 		/* What a guest runs its own events tell, also where the host's are lost. */
 		if (i->src->guest && !l->alone && i->host >= l->guest[i->vm].blind_until &&
 		    i->vcpu >= 0 && lat_decode(l->dec[i->src->index], i, &in))
-			lat_vcpu_guest(feed_vcpu_of(l, i), &in);
+			lat_vcpu_guest(l, feed_vcpu_of(l, i), &in);
 		return;
 	}
 	if (!lat_decode(l->dec[i->src->index], i, &in)) {

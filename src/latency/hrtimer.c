@@ -69,6 +69,7 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct epoch_vcpu *e;
 	uint64_t lo, hi;
+	long now;
 
 	if (!in->f[0] || (uint32_t)in->f[1] != MSR_TSC_DEADLINE)
 		return;
@@ -76,8 +77,10 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!in->f[2])
 		return;
 	e = epoch_vm_find(l->map->vm[v->vm].epochs, v->id);
+	now = e ? epoch_index(e, in->t) : -1;
 	/* What is long over when it is set is of another clock: a guest's file was changed. */
-	if (!e || !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi)) ||
+	if (!e || (now >= 0 && e->v[now].doubtful) ||
+	    !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi)) ||
 	    lo + (l->khz ?: 2000000) * 1000 < in->t) {
 		lat_count(l, v, LAT_T_TIMER, TIMER_UNPLACED);
 		return;

@@ -79,8 +79,12 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	struct lat_raised *r = raised_at(l, in);
 
 	switch (in->kind) {
+	case EV_SET_IRQ: /* a line that goes down raises none */
+		if (in->f[1])
+			break;
+		r->valid &= !raised_here(l, r, in);
+		return;
 	case EV_MSI:
-	case EV_SET_IRQ:
 	case EV_IPI:
 	case EV_AVIC_IPI:
 	case EV_HV_IPI: break;
@@ -91,8 +95,8 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_VGIC:
 	/* Before its accept, the kick of a vCPU wakes its thread, and others take the CPU. */
 	case EV_WAKING:
-	case EV_WAKEUP:
-	case EV_SWITCH: return;
+	case EV_WAKEUP: return;
+	case EV_SWITCH: r->valid &= !event_task_sleeps(in->f[1]); return;
 	default:
 		if (raised_here(l, r, in))
 			r->valid = false;
@@ -138,8 +142,11 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	const struct lat_raised *r;
 	struct lat_raised *raised = raised_at(l, in);
 
-	/* The message that is accepted may go to several vCPUs, with one vector; NULL: unknown. */
-	if (!raised_here(l, raised, in)) {
+	/*
+	 * The message that is accepted may go to several vCPUs, with one vector. NULL: unknown; where
+	 * messages are not recorded, it is not known to be of the line that was raised last.
+	 */
+	if (!raised_here(l, raised, in) || (raised->line && !(l->recorded & EVID_RAISE))) {
 		r = NULL;
 	} else {
 		if (raised->vector < 0)

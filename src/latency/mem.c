@@ -140,6 +140,8 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 		return MEM_SPLIT;
 	if (s->mapped)
 		return mapped(l, v, s);
+	if (!l->mem->has[EV_MMIO]) /* it may be a device's */
+		return MEM_UNKNOWN;
 	if (s->block)
 		return read_in(l->mem, s);
 	/* KVM was to try again, and the guest did something else. */

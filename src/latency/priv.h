@@ -393,7 +393,7 @@ void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
 void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in);
 /* Of a thread of that host; NULL: it is none. */
 struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *host, int32_t tid);
-void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
+void lat_vcpu_guest(const struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
 void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);

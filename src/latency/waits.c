@@ -58,7 +58,7 @@ void lat_wait_accept(struct lat *l, const struct lat_vcpu *v, const struct irq_c
 	d->net += c->did == DID_NET;
 }
 
-static const struct irq_chain *ended_by(const struct lat_vcpu *v)
+static const struct irq_chain *ended_by(const struct lat *l, const struct lat_vcpu *v)
 {
 	const struct irq_chain *found = NULL, *in = NULL, *pending = NULL;
 
@@ -72,6 +72,9 @@ static const struct irq_chain *ended_by(const struct lat_vcpu *v)
 		else if (!c->entered && (!pending || c->t_accept < pending->t_accept))
 			pending = c;
 	}
+	/* Where no interrupt is seen to go in, those of before still look as if they were pending. */
+	if (!(l->recorded & (EVID_INJECT | EVID_TAKES)))
+		return NULL;
 	return found ?: in ?: pending;
 }
 
@@ -122,7 +125,7 @@ static void wait_over(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	static const char *const names[] = { "disk", "net", "timer", "another vCPU", "unknown" };
 	static const char *const from[] = { "", " (MSI)", " (line)", "", " (irqfd)", " (SynIC)", "" };
-	const struct irq_chain *c = ended_by(v);
+	const struct irq_chain *c = ended_by(l, v);
 	const struct lat_device *d = c ? lat_wait_device(l, v, c) : NULL;
 	unsigned int what = waited_for(l, v, c, d);
 	struct lat_wait *w = &v->wait;

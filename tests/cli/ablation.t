@@ -34,7 +34,7 @@ t=20000000
 		meta time tsc=0 width=0 mono_raw=0 mono=0 boot=0 real=1700000000000000000
 		meta time tsc=900000000 width=0 mono_raw=900000000 mono=900000000 boot=900000000 real=1700000000900000000
 		recorded kvm_apic_accept_irq kvm_userspace_exit kvm_mmio kvm_vcpu_wakeup kvm_inj_virq kvm_msr
-		recorded irq:irq_handler_entry irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry
+		recorded irq:irq_handler_entry irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 		recorded sched:sched_switch sched:sched_wakeup block:block_rq_issue block:block_rq_complete
 		0 1000000 101 kvm_entry vcpu_id=0
 	END
@@ -109,7 +109,7 @@ t=20000000
 		meta side name=guest
 		meta cpu n=0 apicid=0
 		meta task tid=78 tgid=78 comm=hog
-		recorded sched:sched_switch sched:sched_wakeup irq:softirq_entry
+		recorded sched:sched_switch sched:sched_wakeup irq:softirq_entry irq:softirq_exit
 	END
 	for ms in 2 3 4 5 6 7; do
 		echo "0 ${ms}000000 78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=0"

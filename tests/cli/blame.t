@@ -23,9 +23,9 @@ meta task tid=55 tgid=55 comm=thief
 meta task tid=19 tgid=19 comm=migration/0'
 
 # All that causes rest on was recorded, unless a test says otherwise: whether or not it happened.
-irqs='irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry'
+irqs='irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit'
 recorded='kvm_apic_accept_irq kvm_userspace_exit kvm_mmio kvm_fast_mmio kvm_vcpu_wakeup sched:sched_switch sched:sched_wakeup'
-guest_recorded='sched:sched_switch sched:sched_wakeup irq:irq_handler_entry irq:softirq_entry'
+guest_recorded='sched:sched_switch sched:sched_wakeup irq:irq_handler_entry irq:irq_handler_exit irq:softirq_entry irq:softirq_exit'
 
 # capture SIDE: one with the facts of that side, and the events of standard input.
 capture()

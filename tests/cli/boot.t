@@ -22,7 +22,7 @@ capture()
 			'meta task tid=100 tgid=100 comm=vmm' 'meta task tid=101 tgid=100 comm=vcpu' \
 			'event sched sched_process_exec 7001 s32:pid' 'event syscalls sys_enter_ioctl 7002 u64:cmd' \
 			'recorded kvm_apic_accept_irq kvm_userspace_exit kvm_mmio kvm_fast_mmio kvm_vcpu_wakeup sched:sched_switch' \
-			'recorded sched:sched_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry'
+			'recorded sched:sched_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit'
 		cat
 	} >"$tmp/$1.txt"
 	ok "$1 is compiled" "$mkcap" --capture "$tmp/$1" "$tmp/$1.txt"
@@ -160,6 +160,11 @@ without()
 	rows "$tmp/less" >"$tmp/got"
 	is "$(sed -n "s/^$2 \\* \\([^ ]*\\) [^ ]* /\\1 /p" "$tmp/got")" "$3" "$4"
 }
+lacks='None not recorded: kvm_pio and kvm_mmio: `kvmft record -e default`'
+without 'kvm_pio ' first-disk "$lacks" "no kvm_pio"
+without 'kvm_mmio ' first-disk "$lacks" "no kvm_mmio"
+run "$kvmft" boot --all "$tmp/less"
+out_has '^  guest-sleep .* halted, perhaps for a disk' "... so a halt may be for one"
 how='None not seen: `kvmft record -e default -e mem -e boot -- VMM...`'
 without process_exec exec "$how" "no exec"
 without 0xae01 create-vm "$how" "no KVM_CREATE_VM"

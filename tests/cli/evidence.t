@@ -95,7 +95,7 @@ host "not all switches" <<-'END'
 	0 40050100  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 	0 40050200 101 kvm_entry vcpu_id=0
 	0 40060000 101 kvm_exit exit_reason=10 isa=1
-	recorded kvm_userspace_exit kvm_vcpu_wakeup irq_vectors:local_timer_entry irq:softirq_entry
+	recorded kvm_userspace_exit kvm_vcpu_wakeup irq_vectors:local_timer_entry irq_vectors:local_timer_exit irq:softirq_entry irq:softirq_exit
 END
 sed -i '/ name=sched_switch$/s/$/ filter=x/' "$tmp/host/meta"
 blame --format json
@@ -116,7 +116,7 @@ host "a CPU that was offline" <<-'END'
 	0 40050100  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
 	0 40050200 101 kvm_entry vcpu_id=0
 	0 40060000 101 kvm_exit exit_reason=10 isa=1
-	recorded kvm_userspace_exit kvm_vcpu_wakeup irq_vectors:local_timer_entry irq:softirq_entry
+	recorded kvm_userspace_exit kvm_vcpu_wakeup irq_vectors:local_timer_entry irq_vectors:local_timer_exit irq:softirq_entry irq:softirq_exit
 END
 blame
 out_has '40.*ms *99 %  halt-wake: woken, its CPU 0 took long to leave idle state 2$' "it left idle late, whoever ran for 50 us then"
@@ -142,7 +142,7 @@ robbed()
 		${4:+1 $at 66 sched:sched_switch prev_pid=66 prev_state=1 next_pid=101}
 		$cpu $((at + 100)) 101 kvm_entry vcpu_id=0
 		$cpu $((at + 10000)) 101 kvm_exit exit_reason=10 isa=1
-		recorded kvm_userspace_exit kvm_vcpu_wakeup sched:sched_wakeup irq_vectors:local_timer_entry irq:softirq_entry
+		recorded kvm_userspace_exit kvm_vcpu_wakeup sched:sched_wakeup irq_vectors:local_timer_entry irq_vectors:local_timer_exit irq:softirq_entry irq:softirq_exit
 	END
 	run "$kvmft" blame -q --top 1 --format json "$tmp/host"
 }
@@ -159,9 +159,10 @@ out_has '"cause":"host-task".*"sure":true' "... and without idling there is none
 
 # ---- an exit that KVM does not leave for long: an interrupt may have come, if these were not recorded ----
 
-for irqs in "" "irq_vectors:local_timer_entry irq:softirq_entry"; do
+for irqs in "" "irq_vectors:local_timer_entry irq_vectors:local_timer_exit irq:softirq_entry irq:softirq_exit" \
+	"irq_vectors:local_timer_entry irq:softirq_entry"; do
 	for ms in 3 30; do
-		host "an MSR, $ms ms${irqs:+, interrupts recorded}" <<-END
+		host "an MSR, $ms ms${irqs:+, interrupts recorded: $irqs}" <<-END
 			0     1000 101 kvm_entry vcpu_id=0
 			0     2000 101 kvm_exit exit_reason=32 isa=1
 			0 ${ms}000000 101 kvm_entry vcpu_id=0
@@ -170,11 +171,54 @@ for irqs in "" "irq_vectors:local_timer_entry irq:softirq_entry"; do
 		END
 		blame
 		case $ms$irqs in
-		30) out_has 'unknown: not recorded: KVM or an interrupt of the host$' "... or an interrupt"
+		30 | 30*entry) out_has 'unknown: not recorded: KVM or an interrupt of the host$' "... or an interrupt"
 			out_has "record -e default -e 'irq_vectors:\*' -e irq:softirq_entry -e irq:softirq_exit" "... what to record" ;;
 		*) out_has 'exit-kernel: MSR_WRITE$' "... is KVM's" ;;
 		esac
 	done
+done
+
+# ---- handlers of the host, of which one end is not recorded: they do not go on for ever ----
+
+cat >"$tmp/handlers" <<'END'
+0     1000 101 kvm_entry vcpu_id=0
+0     2000 101 kvm_exit exit_reason=30 isa=1
+0     2100 101 kvm_userspace_exit reason=2 errno=0
+0     3000 101 irq:irq_handler_entry irq=4 name=uart
+0     4000 101 irq:irq_handler_exit irq=4
+0     5000 101 irq_vectors:local_timer_entry vector=236
+0     6000 101 irq_vectors:local_timer_exit vector=236
+0     7000 101 irq:softirq_entry vec=1
+0     8000 101 irq:softirq_exit vec=1
+0 30000000 101 kvm_entry vcpu_id=0
+0 30100000 101 kvm_exit exit_reason=10 isa=1
+recorded kvm_vcpu_wakeup sched:sched_switch sched:sched_wakeup
+END
+for lacks in irq_handler_exit local_timer_exit softirq_exit; do
+	grep -v "$lacks" "$tmp/handlers" | host "a handler without $lacks"
+	blame
+	out_has '^   exit-user: the VMM took long to handle an exit, on a CPU, 99 %' "... is the VMM's"
+done
+
+# ---- a line that was raised, or came down, long before its thread slept and sent a message ----
+
+for lacks in "" kvm_msi_set_irq; do
+	host "an interrupt${lacks:+, no $lacks}" <<-END
+		1      900 100 kvm_set_irq gsi=8 level=1 irq_source_id=0
+		1      950 100 sched:sched_switch prev_pid=100 prev_state=1 next_pid=0
+		0     1000 101 kvm_entry vcpu_id=0
+		1  2000000   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=100
+		1  2000500 100 kvm_set_irq gsi=8 level=0 irq_source_id=0
+		$([ "$lacks" ] || echo 1 9000000 100 kvm_msi_set_irq address=0xfee00000 data=0x30)
+		1  9000100 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+		0  9000200 101 kvm_exit exit_reason=1 isa=1
+		0  9000300 101 kvm_inj_virq vector=0x30 soft=0 reinjected=0
+		0  9000400 101 kvm_entry vcpu_id=0
+		recorded kvm_apic_ipi
+	END
+	run "$kvmft" latency irq -q --format csv "$tmp/host"
+	is "$(grep '^irq,.*,total,' "$out" | cut -d , -f 3,6)" "$([ "$lacks" ] && echo '"48",0.300' || echo '"MSI 48",0.400')" \
+		"... began with the message"
 done
 
 # ---- an interrupt for a vCPU in its guest, which was slow to leave, and then less long in the VMM ----
@@ -321,12 +365,12 @@ for gone in host guest; do
 		0 9000000  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 		0 9001000 101 kvm_entry vcpu_id=0
 		0 9002000 101 kvm_exit exit_reason=1 isa=1
-		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 		meta task tid=55 tgid=55 comm=thief
 	END
 	{
 		echo 'meta side name=guest'
-		echo 'recorded sched:sched_switch irq:softirq_entry'
+		echo 'recorded sched:sched_switch irq:softirq_entry irq:softirq_exit'
 		echo '0    1100 78 sched:sched_wakeup pid=79 target_cpu=0'
 		echo '0 9001100 78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=79'
 	} >"$tmp/guest.txt"
@@ -362,7 +406,7 @@ for target in 1:lost:false:55 1:host-task:false:77 0:host-task:true:55 none:host
 		0 9001000 101 kvm_entry vcpu_id=0
 		0 9002000 101 kvm_exit exit_reason=1 isa=1
 		0 9003000 101 kvm_entry vcpu_id=0
-		recorded kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+		recorded kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 	END
 	: >"$tmp/host/seg000000/cpu1"
 	rm -f "$tmp/some.dat"
@@ -396,13 +440,13 @@ for bell in known unknown; do
 		0 5500300 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
 		0 5500400 101 kvm_entry vcpu_id=0
 		0 5990000 101 kvm_exit exit_reason=1 isa=1
-		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 		recorded block:block_rq_issue block:block_rq_complete $([ $bell = unknown ] || echo kvm_mmio)
 		meta task tid=55 tgid=55 comm=thief
 	END
 	{
 		echo 'meta side name=guest'
-		echo 'recorded sched:sched_switch sched:sched_wakeup irq:softirq_entry'
+		echo 'recorded sched:sched_switch sched:sched_wakeup irq:softirq_entry irq:softirq_exit'
 		echo '0   15000 78 block:block_rq_issue dev=0xfe00000 sector=2048 nr_sector=8 bytes=4096'
 		echo '0 5500500 78 irq:irq_handler_entry irq=38'
 		echo '0 5500600 78 block:block_rq_complete dev=0xfe00000 sector=2048 nr_sector=8'
@@ -431,7 +475,7 @@ host "a host's loss, in a guest's softirq" <<-END
 	0  gap 10
 	0  1100000 101 kvm_entry vcpu_id=0
 	0 40100000 101 kvm_exit exit_reason=10 isa=1
-	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 END
 for end in 40050000 1050000; do # in the softirq until the end, or left meanwhile
 	cat >"$tmp/guest.txt" <<-END
@@ -442,7 +486,7 @@ for end in 40050000 1050000; do # in the softirq until the end, or left meanwhil
 		0    13000 50 sched:sched_wakeup pid=60 target_cpu=0
 		0     $end 50 irq:softirq_exit vec=1
 		0 40060000 50 sched:sched_switch prev_pid=50 prev_state=0 next_pid=60
-		recorded irq:irq_handler_entry
+		recorded irq:irq_handler_entry irq:irq_handler_exit
 	END
 	rm -rf "$tmp/guest"
 	ok "... and its guest" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
@@ -465,7 +509,7 @@ host "a guest's loss, in an interrupt of its host" <<-END
 	0  91000 101 kvm_entry vcpu_id=0
 	0  95000 101 kvm_exit exit_reason=1 isa=1
 	1  95000 102 kvm_exit exit_reason=1 isa=1
-	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit irq:softirq_entry irq_vectors:local_timer_entry
+	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry irq_vectors:local_timer_exit
 END
 cat >"$tmp/guest.txt" <<-END
 	meta side name=guest

@@ -156,6 +156,11 @@ is "$(rows mem | grep -c 'refault, host')" 0 "... and is not guessed where anoth
 run "$kvmft" latency mem --vm two -q "$tmp/two"
 status_is 1 "--vm of one without stalls"
 
+grep -v kvm_mmio "$text" >"$tmp/nommio.txt"
+"$mkcap" --capture "$tmp/nommio" "$tmp/nommio.txt"
+run "$kvmft" latency mem --format csv -q "$tmp/nommio"
+is "$(rows mem | grep -c 'mapped already')" 0 "without kvm_mmio: what changed nothing may be a device's"
+
 # ---- the guest's task ----
 
 cat >"$tmp/guest.txt" <<END

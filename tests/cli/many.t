@@ -394,11 +394,16 @@ exec "$kvmft" "\$@"
 END
 chmod +x "$tmp/bin/kvmft"
 "$tools/mkcap" --capture "$tmp/fleet-host" "$golden/latency-host.txt"
-run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/prom"
-status_is 0 "kvmft-fleet"
-is "$(cd "$tmp/prom" && ls -A | tr '\n' ' ')" "kvmft_advise.prom kvmft_clock.prom kvmft_latency.prom kvmft_report.prom " "... writes all"
-ok "... whole" sh -c 'for f in "$0"/*; do tail -n 1 "$f" | grep -qx "# EOF" || exit 1; done' "$tmp/prom"
 run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/nowhere"
 status_is 1 "kvmft-fleet without its directory"
 err_has "^kvmft-fleet: $tmp/nowhere is no directory: install" "... says so"
+run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/prom"
+if [ "$(id -u)" != 0 ]; then
+	status_is 1 "kvmft-fleet, in a directory of a user"
+	err_has "^kvmft-fleet: others than root may change $tmp/prom: give a directory of root's" "... says what it needs"
+	finish
+fi
+status_is 0 "kvmft-fleet"
+is "$(cd "$tmp/prom" && ls -A | tr '\n' ' ')" "kvmft_advise.prom kvmft_clock.prom kvmft_latency.prom kvmft_report.prom " "... writes all"
+ok "... whole" sh -c 'for f in "$0"/*; do tail -n 1 "$f" | grep -qx "# EOF" || exit 1; done' "$tmp/prom"
 finish

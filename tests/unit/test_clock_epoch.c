@@ -423,6 +423,14 @@ static void test_lost_events(void **state)
 	expect_guest(c, 1999999, EPOCH_EXACT, 2000009);
 	expect_guest(c, 2000000, EPOCH_DOUBTFUL, 2000020);
 	expect_guest(c, 3000000, EPOCH_EXACT, 3000030);
+	/* Read again: as it was around then, or of a write that is not here. */
+	epoch_vm_check_read(vm, 0, 2500000, 30);
+	epoch_vm_check_read(vm, 1, 2500000, 99);
+	expect_guest(c, 3000000, EPOCH_EXACT, 3000030);
+	assert_int_equal(c->notes, EPOCH_NOTE_CHAIN_BROKEN);
+	epoch_vm_check_read(vm, 0, 3500000, 99);
+	assert_int_equal(c->notes, EPOCH_NOTE_CHAIN_BROKEN | EPOCH_NOTE_LOST_EVENTS);
+	expect_guest(c, 3000000, EPOCH_DOUBTFUL, 3000030);
 	m.offset = 31;
 	assert_int_equal(epoch_vm_check_end(vm, 0, &m), EPOCH_NOTE_LOST_EVENTS);
 	expect_guest(c, 3000000, EPOCH_DOUBTFUL, 3000030);
