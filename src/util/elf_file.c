@@ -28,119 +28,80 @@ int elf_word(const struct elf *e, struct cursor *c, uint64_t *v)
 	return ret;
 }
 
-/* n bytes at off as a cursor over buf, which has room for them. */
-static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n, struct cursor *c)
+/* Bytes of the file as one of its structures, of either class. */
+#define ELF_UNION(type) union { Elf32_##type w32; Elf64_##type w64; }
+#define ELF_SIZE(e, u)  ((e)->is64 ? sizeof((u).w64) : sizeof((u).w32))
+#define ELF_FIELD(e, u, field) ((e)->is64 ? (u).w64.field : (u).w32.field)
+
+/* n bytes at off into buf. */
+static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n)
 {
 	ssize_t got;
 
 	if (off > e->size || n > e->size - off)
 		return -ENOEXEC;
 	got = full_pread(e->fd, buf, n, off);
-	if (got < 0)
-		return (int)got;
-	*c = (struct cursor){ .p = buf, .left = n };
-	return (size_t)got == n ? 0 : -ENOEXEC; /* it shrinks while we read */
+	return got < 0 ? (int)got : (size_t)got == n ? 0 : -ENOEXEC; /* it shrinks while we read */
 }
 
 /* ---- header ---- */
 
-static int header_fields(struct elf *e, struct cursor *c)
-{
-	uint16_t phentsize, phnum, shentsize, shnum, shstrndx;
-	uint64_t entry;
-	int ret = cur_skip(c, EI_NIDENT);
-
-	ret = ret ?: cur_u16(c, &e->type);
-	ret = ret ?: cur_u16(c, &e->machine);
-	ret = ret ?: cur_skip(c, 4); /* version */
-	ret = ret ?: elf_word(e, c, &entry);
-	ret = ret ?: elf_word(e, c, &e->phoff);
-	ret = ret ?: elf_word(e, c, &e->shoff);
-	ret = ret ?: cur_skip(c, 6); /* flags, size of this header */
-	ret = ret ?: cur_u16(c, &phentsize);
-	ret = ret ?: cur_u16(c, &phnum);
-	ret = ret ?: cur_u16(c, &shentsize);
-	ret = ret ?: cur_u16(c, &shnum);
-	ret = ret ?: cur_u16(c, &shstrndx);
-	if (ret)
-		return ret;
-	e->phentsize = phentsize;
-	e->phnum = phnum;
-	e->shentsize = shentsize;
-	e->shnum = shnum;
-	e->shstrndx = shstrndx;
-	return 0;
-}
-
 static int header_read(struct elf *e, const char **why)
 {
-	uint8_t buf[sizeof(Elf64_Ehdr)] = { 0 };
-	size_t n = MIN((uint64_t)sizeof(buf), e->size);
-	struct cursor c;
-	int ret;
+	ELF_UNION(Ehdr) h;
+	const uint8_t *ident = h.w32.e_ident;
+	size_t n = MIN((uint64_t)sizeof(h), e->size);
+	int ret = n < sizeof(h.w32) ? -ENOEXEC : elf_get(e, 0, &h, n);
 
 	*why = "it is not an ELF file";
-	if (n < sizeof(Elf32_Ehdr))
-		return -ENOEXEC;
-	ret = elf_get(e, 0, buf, n, &c);
-	if (ret)
-		return ret;
-	if (memcmp(buf, ELFMAG, SELFMAG))
-		return -ENOEXEC;
-	*why = buf[EI_DATA] == ELFDATA2MSB
+	if (ret || memcmp(ident, ELFMAG, SELFMAG))
+		return ret ?: -ENOEXEC;
+	*why = ident[EI_DATA] == ELFDATA2MSB
 		       ? "it is for a big-endian machine, and kvmft only knows x86 and arm64"
 		       : "it is ELF of an unknown class or byte order";
-	if ((buf[EI_CLASS] != ELFCLASS32 && buf[EI_CLASS] != ELFCLASS64) ||
-	    buf[EI_DATA] != ELFDATA2LSB)
+	if ((ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
+	    ident[EI_DATA] != ELFDATA2LSB)
 		return -ENOEXEC;
-	e->is64 = buf[EI_CLASS] == ELFCLASS64;
+	e->is64 = ident[EI_CLASS] == ELFCLASS64;
 	*why = "its header is cut short";
-	return header_fields(e, &c) ? -ENOEXEC : 0;
+	if (n < ELF_SIZE(e, h))
+		return -ENOEXEC;
+	e->type = ELF_FIELD(e, h, e_type);
+	e->machine = ELF_FIELD(e, h, e_machine);
+	e->phoff = ELF_FIELD(e, h, e_phoff);
+	e->shoff = ELF_FIELD(e, h, e_shoff);
+	e->phentsize = ELF_FIELD(e, h, e_phentsize);
+	e->phnum = ELF_FIELD(e, h, e_phnum);
+	e->shentsize = ELF_FIELD(e, h, e_shentsize);
+	e->shnum = ELF_FIELD(e, h, e_shnum);
+	e->shstrndx = ELF_FIELD(e, h, e_shstrndx);
+	return 0;
 }
 
 /* ---- program headers ---- */
 
-static int segment_read(struct elf *e, uint64_t off)
-{
-	uint8_t buf[sizeof(Elf64_Phdr)];
-	struct elf_segment s = { 0 };
-	uint32_t type = 0, flags = 0;
-	uint64_t paddr;
-	struct cursor c;
-	int ret = elf_get(e, off, buf, e->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr), &c);
-
-	ret = ret ?: cur_u32(&c, &type);
-	if (!ret && e->is64)
-		ret = cur_u32(&c, &flags);
-	ret = ret ?: elf_word(e, &c, &s.offset);
-	ret = ret ?: elf_word(e, &c, &s.addr);
-	ret = ret ?: elf_word(e, &c, &paddr);
-	ret = ret ?: elf_word(e, &c, &s.size);
-	if (!ret && !e->is64) {
-		ret = cur_skip(&c, 4); /* size in memory */
-		ret = ret ?: cur_u32(&c, &flags);
-	}
-	if (ret || type != PT_LOAD)
-		return ret;
-	s.exec = flags & PF_X;
-	s.write = flags & PF_W;
-	return array_add(&e->seg, &e->nseg, &e->seg_cap, &s, sizeof(s));
-}
-
 static int segments_read(struct elf *e, const char **why)
 {
+	ELF_UNION(Phdr) p;
+	struct elf_segment s;
+	uint64_t off;
 	int ret = 0;
 
 	*why = "its program headers make no sense";
-	if (e->phnum > MAX_SEGMENTS ||
-	    (e->phnum && e->phentsize < (e->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr))))
+	if (e->phnum > MAX_SEGMENTS || (e->phnum && e->phentsize < ELF_SIZE(e, p)))
 		return -ENOEXEC;
 	for (uint32_t i = 0; i < e->phnum && !ret; i++) {
-		uint64_t off;
-
 		if (__builtin_add_overflow(e->phoff, (uint64_t)i * e->phentsize, &off))
 			return -ENOEXEC;
-		ret = segment_read(e, off);
+		ret = elf_get(e, off, &p, ELF_SIZE(e, p));
+		if (ret || ELF_FIELD(e, p, p_type) != PT_LOAD)
+			continue;
+		s = (struct elf_segment){ .addr = ELF_FIELD(e, p, p_vaddr),
+					  .offset = ELF_FIELD(e, p, p_offset),
+					  .size = ELF_FIELD(e, p, p_filesz),
+					  .exec = ELF_FIELD(e, p, p_flags) & PF_X,
+					  .write = ELF_FIELD(e, p, p_flags) & PF_W };
+		ret = array_add(&e->seg, &e->nseg, &e->seg_cap, &s, sizeof(s));
 	}
 	return ret;
 }
@@ -166,22 +127,20 @@ struct shdr {
 
 static int shdr_read(const struct elf *e, uint32_t i, struct shdr *h)
 {
-	uint8_t buf[sizeof(Elf64_Shdr)];
-	uint64_t off, flags;
-	struct cursor c;
-	int ret;
+	ELF_UNION(Shdr) s;
+	uint64_t off;
+	int ret = -ENOEXEC;
 
-	*h = (struct shdr){ 0 };
-	if (__builtin_add_overflow(e->shoff, (uint64_t)i * e->shentsize, &off))
-		return -ENOEXEC;
-	ret = elf_get(e, off, buf, e->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), &c);
-	ret = ret ?: cur_u32(&c, &h->name);
-	ret = ret ?: cur_u32(&c, &h->s.type);
-	ret = ret ?: elf_word(e, &c, &flags);
-	ret = ret ?: elf_word(e, &c, &h->s.addr);
-	ret = ret ?: elf_word(e, &c, &h->s.offset);
-	ret = ret ?: elf_word(e, &c, &h->s.size);
-	return ret ?: cur_u32(&c, &h->link);
+	memset(&s, 0, sizeof(s));
+	if (!__builtin_add_overflow(e->shoff, (uint64_t)i * e->shentsize, &off))
+		ret = elf_get(e, off, &s, ELF_SIZE(e, s));
+	*h = (struct shdr){ .name = ELF_FIELD(e, s, sh_name),
+			    .link = ELF_FIELD(e, s, sh_link),
+			    .s = { .type = ELF_FIELD(e, s, sh_type),
+				   .addr = ELF_FIELD(e, s, sh_addr),
+				   .offset = ELF_FIELD(e, s, sh_offset),
+				   .size = ELF_FIELD(e, s, sh_size) } };
+	return ret;
 }
 
 static int sections_read(struct elf *e, const char **why)
@@ -236,7 +195,6 @@ int elf_section(const struct elf *e, const char *name, struct elf_section *s)
 
 int elf_section_read(const struct elf *e, const struct elf_section *s, size_t max, char **out)
 {
-	struct cursor c;
 	int ret;
 
 	*out = NULL;
@@ -248,7 +206,7 @@ int elf_section_read(const struct elf *e, const struct elf_section *s, size_t ma
 	if (!*out)
 		return -ENOMEM;
 	(*out)[s->size] = '\0';
-	ret = elf_get(e, s->offset, *out, (size_t)s->size, &c);
+	ret = elf_get(e, s->offset, *out, (size_t)s->size);
 	if (ret) {
 		free(*out);
 		*out = NULL;

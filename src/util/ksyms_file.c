@@ -44,57 +44,51 @@ int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struc
 
 /* ---- ELF ---- */
 
-struct elf_sym {
-	uint64_t value, size;
-	uint32_t name;
-	uint16_t section;
-	uint8_t info;
-};
-
-static int sym_read(const struct elf *e, struct cursor *c, struct elf_sym *s)
+static int sym_read(const struct elf *e, struct cursor *c, Elf64_Sym *s)
 {
-	int ret = cur_u32(c, &s->name);
+	Elf32_Sym small;
+	const uint8_t *p;
+	int ret = cur_bytes(c, e->is64 ? sizeof(*s) : sizeof(small), &p);
 
-	if (!e->is64) {
-		ret = ret ?: elf_word(e, c, &s->value);
-		ret = ret ?: elf_word(e, c, &s->size);
-	}
-	ret = ret ?: cur_u8(c, &s->info);
-	ret = ret ?: cur_skip(c, 1);
-	ret = ret ?: cur_u16(c, &s->section);
-	if (e->is64) {
-		ret = ret ?: elf_word(e, c, &s->value);
-		ret = ret ?: elf_word(e, c, &s->size);
+	if (!ret && e->is64) {
+		memcpy(s, p, sizeof(*s));
+	} else if (!ret) {
+		memcpy(&small, p, sizeof(small));
+		*s = (Elf64_Sym){ .st_name = small.st_name,
+				  .st_info = small.st_info,
+				  .st_shndx = small.st_shndx,
+				  .st_value = small.st_value,
+				  .st_size = small.st_size };
 	}
 	return ret;
 }
 
 /* What the assembler wrote has no type; "$x" and the like are markers of the compiler. */
-static bool is_code(const struct elf *e, const struct elf_sym *s, const char *name)
+static bool is_code(const struct elf *e, const Elf64_Sym *s, const char *name)
 {
 	const struct elf_segment *seg;
 
-	if (ELF64_ST_TYPE(s->info) == STT_FUNC)
+	if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
 		return true;
-	if (ELF64_ST_TYPE(s->info) != STT_NOTYPE || name[0] == '$' || name[0] == '.')
+	if (ELF64_ST_TYPE(s->st_info) != STT_NOTYPE || name[0] == '$' || name[0] == '.')
 		return false;
-	seg = elf_segment_at(e, s->value);
+	seg = elf_segment_at(e, s->st_value);
 	return seg && seg->exec && !seg->write;
 }
 
-static int sym_add(struct ksyms *k, const struct elf *e, const struct elf_sym *s, const char *name)
+static int sym_add(struct ksyms *k, const struct elf *e, const Elf64_Sym *s, const char *name)
 {
 	uint64_t end;
 	int ret;
 
-	if (s->section == SHN_UNDEF || s->section == SHN_ABS || !s->value || !*name ||
-	    ELF64_ST_TYPE(s->info) == STT_SECTION || ELF64_ST_TYPE(s->info) == STT_FILE ||
-	    __builtin_add_overflow(s->value, s->size, &end))
+	if (s->st_shndx == SHN_UNDEF || s->st_shndx == SHN_ABS || !s->st_value || !*name ||
+	    ELF64_ST_TYPE(s->st_info) == STT_SECTION || ELF64_ST_TYPE(s->st_info) == STT_FILE ||
+	    __builtin_add_overflow(s->st_value, s->st_size, &end))
 		return 0;
 	if (!is_code(e, s, name))
-		return name[0] == '$' ? 0 : ksyms_add_bound(k, s->value);
-	ret = ksyms_add(k, s->value, 't', name, strlen(name), "", 0);
-	return ret || !s->size ? ret : ksyms_add_bound(k, end);
+		return name[0] == '$' ? 0 : ksyms_add_bound(k, s->st_value);
+	ret = ksyms_add(k, s->st_value, 't', name, strlen(name), "", 0);
+	return ret || !s->st_size ? ret : ksyms_add_bound(k, end);
 }
 
 static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
@@ -103,7 +97,7 @@ static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 	struct elf_section sym, str;
 	int ret = elf_section(e, ".symtab", &sym);
 	struct cursor c;
-	struct elf_sym s;
+	Elf64_Sym s;
 
 	*why = "it has no symbol table: it was stripped, or is compressed";
 	ret = ret ?: elf_section(e, ".strtab", &str);
@@ -115,8 +109,8 @@ static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 	ret = 0;
 	/* Names end with the NUL that elf_section_read() appended. */
 	while (!ret && c.left && !sym_read(e, &c, &s))
-		if (s.name < (size_t)str.size)
-			ret = sym_add(k, e, &s, names + s.name);
+		if (s.st_name < (size_t)str.size)
+			ret = sym_add(k, e, &s, names + s.st_name);
 	return ret;
 }
 
