@@ -149,91 +149,48 @@ static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 
 /* ---- meta ---- */
 
-static int take_ring(struct in *in, const struct meta_rec *rec)
-{
-	uint32_t subbuf, flight;
-
-	if (!meta_get_u32(rec, "subbuf", &subbuf) || !cap_subbuf_ok(subbuf))
-		return stream_bad(in, "the record `ring` has an impossible sub-buffer size");
-	if (in->subbuf && in->subbuf != subbuf)
-		return stream_bad(in, "a second record `ring` contradicts the first");
-	in->subbuf = subbuf;
-	in->flight = meta_get_u32(rec, "flight", &flight) && flight;
-	return 0;
-}
-
-static int take_machine(struct in *in, const struct meta_rec *rec)
-{
-	uint32_t n;
-
-	if (meta_get_u32(rec, "long", &n) && n != 4 && n != 8)
-		return stream_bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
-	if (meta_get_u32(rec, "long", &n))
-		in->long_size = n;
-	return 0;
-}
-
-static int take_stats(struct in *in, const struct meta_rec *rec)
+/* What it says of the stream itself; of all other records the reader of the capture sees. */
+static int take_record(struct in *in, const struct meta_rec *rec)
 {
 	static const char *const lost[] = { "dropped", "commit_overrun", "overrun", "unstored" };
-	const char *when = meta_get(rec, "when");
-	uint64_t n;
+	const char *name = rec->name;
+	uint32_t n;
 
-	for (size_t i = 0; when && !strcmp(when, "end") && i < ARRAY_SIZE(lost); i++)
-		if (!in->flight || strcmp(lost[i], "overrun"))
-			in->n->lost |= meta_get_u64(rec, lost[i], &n) && n;
+	if (!strcmp(name, "ring")) {
+		if (!meta_get_u32(rec, "subbuf", &n) || !cap_subbuf_ok(n))
+			return stream_bad(in, "the record `ring` has an impossible sub-buffer size");
+		if (in->subbuf && in->subbuf != n)
+			return stream_bad(in, "a second record `ring` contradicts the first");
+		in->subbuf = n;
+		in->flight = meta_get_u32(rec, "flight", &n) && n;
+	} else if (!strcmp(name, "machine") && meta_get_u32(rec, "long", &n)) {
+		if (n != 4 && n != 8)
+			return stream_bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
+		in->long_size = n;
+	} else if (!strcmp(name, "stats") && !strcmp(meta_get(rec, "when") ?: "", "end")) {
+		uint64_t count;
+
+		for (size_t i = 0; i < ARRAY_SIZE(lost); i++)
+			if (!in->flight || strcmp(lost[i], "overrun"))
+				in->n->lost |= meta_get_u64(rec, lost[i], &count) && count;
+	} else if (!strcmp(name, "begin")) {
+		in->n->began = true;
+	} else if (!strcmp(name, "stop")) {
+		in->n->stopped = true;
+	} else if (!strcmp(name, "fired")) {
+		in->n->fired++;
+	} else if (!strcmp(name, "asked")) {
+		snprintf(in->by, sizeof(in->by), "%s", meta_get(rec, "by") ?: "");
+	} else if (!strcmp(name, "segment")) {
+		in->by[0] = '\0';
+		/* What a flight recorder holds came before it. */
+		in->n->written += in->flight && meta_get(rec, "why");
+	} else if (!strcmp(name, "end")) {
+		snprintf(in->n->reason, sizeof(in->n->reason), "%s", meta_get(rec, "reason") ?: "?");
+		str_printable(in->n->reason);
+	}
 	return 0;
 }
-
-static int take_begin(struct in *in, const struct meta_rec *rec __unused_arg)
-{
-	in->n->began = true;
-	return 0;
-}
-
-static int take_stop(struct in *in, const struct meta_rec *rec __unused_arg)
-{
-	in->n->stopped = true;
-	return 0;
-}
-
-static int take_fired(struct in *in, const struct meta_rec *rec __unused_arg)
-{
-	in->n->fired++;
-	return 0;
-}
-
-static int take_asked(struct in *in, const struct meta_rec *rec)
-{
-	snprintf(in->by, sizeof(in->by), "%s", meta_get(rec, "by") ?: "");
-	return 0;
-}
-
-/* What a flight recorder holds came before it. */
-static int take_segment(struct in *in, const struct meta_rec *rec)
-{
-	in->by[0] = '\0';
-	in->n->written += in->flight && meta_get(rec, "why");
-	return 0;
-}
-
-static int take_end(struct in *in, const struct meta_rec *rec)
-{
-	const char *reason = meta_get(rec, "reason");
-
-	snprintf(in->n->reason, sizeof(in->n->reason), "%s", reason ?: "?");
-	str_printable(in->n->reason);
-	return 0;
-}
-
-static const struct {
-	const char *name;
-	int (*take)(struct in *in, const struct meta_rec *rec);
-} records[] = {
-	{ "ring", take_ring },	 { "machine", take_machine }, { "stats", take_stats },
-	{ "begin", take_begin }, { "stop", take_stop },	      { "end", take_end },
-	{ "fired", take_fired }, { "asked", take_asked },     { "segment", take_segment },
-};
 
 /* Each line is parsed in a copy, because parsing takes it apart. */
 static int take_lines(struct in *in, const char *text, size_t len)
@@ -251,9 +208,7 @@ static int take_lines(struct in *in, const char *text, size_t len)
 			return stream_bad(in, "a line of meta has invalid bytes");
 		if (!meta_parse(line, &rec))
 			return stream_bad(in, "a line of meta is not a record");
-		for (size_t i = 0; i < ARRAY_SIZE(records) && !ret; i++)
-			if (!strcmp(rec.name, records[i].name))
-				ret = records[i].take(in, &rec);
+		ret = take_record(in, &rec);
 		text += n + 1;
 		len -= n + 1;
 	}
