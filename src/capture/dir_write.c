@@ -129,12 +129,17 @@ static int append(int fd, const void *p, size_t n)
 	return ret;
 }
 
-/* In frames that are not too long; a line stays whole unless it is longer than a frame. */
-static int dir_put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
+/*
+ * To the end of meta, or formats. In a stream in frames that are not too long; a line stays whole
+ * unless it is longer than a frame.
+ */
+static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
 {
 	const struct stream_head h = { .type = (uint16_t)type };
 	int ret = 0;
 
+	if (!w->stream)
+		return append(type == STREAM_META ? w->meta : w->formats, p, n);
 	while (n && !ret) {
 		size_t part = MIN(n, (size_t)STREAM_MAX_PAYLOAD);
 		const char *end = part < n && type == STREAM_META ? memrchr(p, '\n', part) : NULL;
@@ -147,16 +152,6 @@ static int dir_put_text(const struct capw *w, enum stream_type type, const char 
 	return ret;
 }
 
-static int put_meta(const struct capw *w, const char *p, size_t n)
-{
-	return w->stream ? dir_put_text(w, STREAM_META, p, n) : append(w->meta, p, n);
-}
-
-static int put_formats(const struct capw *w, const char *p, size_t n)
-{
-	return w->stream ? dir_put_text(w, STREAM_FORMATS, p, n) : append(w->formats, p, n);
-}
-
 int capw_meta(struct capw *w, struct sbuf *line)
 {
 	int ret;
@@ -166,7 +161,7 @@ int capw_meta(struct capw *w, struct sbuf *line)
 	if (!ret && w->held)
 		sbuf_add_mem(&w->held_meta, line->s, line->len);
 	else if (!ret)
-		ret = put_meta(w, line->s, line->len);
+		ret = put_text(w, STREAM_META, line->s, line->len);
 	sbuf_reset(line);
 	return ret;
 }
@@ -183,9 +178,9 @@ int capw_release(struct capw *w)
 	w->held = false;
 	/* The texts first: a record never points at text not yet written. */
 	if (!ret && w->held_formats.len)
-		ret = put_formats(w, w->held_formats.s, w->held_formats.len);
+		ret = put_text(w, STREAM_FORMATS, w->held_formats.s, w->held_formats.len);
 	if (!ret && w->held_meta.len)
-		ret = put_meta(w, w->held_meta.s, w->held_meta.len);
+		ret = put_text(w, STREAM_META, w->held_meta.s, w->held_meta.len);
 	sbuf_free(&w->held_formats);
 	sbuf_free(&w->held_meta);
 	return ret;
@@ -237,7 +232,7 @@ int capw_format(struct capw *w, const char *text, uint64_t *at)
 	*at = w->formats_len;
 	if (w->held)
 		sbuf_add_mem(&w->held_formats, text, len);
-	ret = w->held ? w->held_formats.error : put_formats(w, text, len);
+	ret = w->held ? w->held_formats.error : put_text(w, STREAM_FORMATS, text, len);
 	if (!ret)
 		w->formats_len += len;
 	return ret;
@@ -276,12 +271,6 @@ int capw_sync(struct capw *w)
 		return -EOPNOTSUPP;
 	/* The directory, too: a segment may have begun. */
 	return fdatasync(w->meta) < 0 || fsync(w->dirfd) < 0 ? -errno : 0;
-}
-
-/* dir_write.c: the stream that it is; NULL = a directory. */
-static struct stream_out *capw_stream(const struct capw *w)
-{
-	return w->stream;
 }
 
 int capw_dirfd(const struct capw *w)
@@ -329,20 +318,17 @@ void capw_removed_close(struct capw_removed *x)
 	*x = (struct capw_removed){ 0 };
 }
 
-static void segment_name(char *buf, size_t size, unsigned int segment)
-{
-	snprintf(buf, size, "seg%06u", segment);
-}
+#define SEGMENT_NAME "seg%06u"
 
 int capw_segment_make(const struct capw *w, unsigned int segment)
 {
 	const struct stream_head h = { .type = STREAM_SEGMENT, .segment = segment };
 	char name[32];
 
-	if (capw_stream(w))
-		return stream_out_put(capw_stream(w), &h, NULL, 0);
-	segment_name(name, sizeof(name), segment);
-	return mkdirat(capw_dirfd(w), name, 0700) && errno != EEXIST ? -errno : 0;
+	if (w->stream)
+		return stream_out_put(w->stream, &h, NULL, 0);
+	snprintf(name, sizeof(name), SEGMENT_NAME, segment);
+	return mkdirat(w->dirfd, name, 0700) && errno != EEXIST ? -errno : 0;
 }
 
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
@@ -355,8 +341,8 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 	struct stat st;
 
 	*freed = 0;
-	segment_name(name, sizeof(name), segment);
-	dir = dir_open(capw_dirfd(w), name);
+	snprintf(name, sizeof(name), SEGMENT_NAME, segment);
+	dir = dir_open(w->dirfd, name);
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
 	/* The data files; anything else was not made by us and stays. */
@@ -375,7 +361,7 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			ret = -errno;
 	}
 	closedir(dir);
-	if (!ret && unlinkat(capw_dirfd(w), name, AT_REMOVEDIR))
+	if (!ret && unlinkat(w->dirfd, name, AT_REMOVEDIR))
 		ret = -errno;
 	return ret;
 }
