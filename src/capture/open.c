@@ -395,18 +395,6 @@ static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft
 	return ret;
 }
 
-/* A file in memory becomes the capture's in place of fd. */
-static int read_memory(struct capture *c, int fd, int mem, read_file_fn of_file,
-		       struct kvmft_err *err)
-{
-	struct stat st;
-	int ret = lseek(mem, 0, SEEK_SET) || fstat(mem, &st) ? -errno : 0;
-
-	ret = ret ?: of_file(c, mem, (uint64_t)st.st_size, err);
-	close(ret ? mem : fd);
-	return ret;
-}
-
 static void first_interrupt(int sig __unused_arg)
 {
 }
@@ -561,7 +549,7 @@ static bool is_recording(const void *head, size_t n)
 	return n >= TD_MAGIC && (!memcmp(head, TD_BEGIN, TD_MAGIC) || !memcmp(head, PERF_BEGIN, 8));
 }
 
-/* A trace.dat or perf.data that gzip or zstd has packed. -ENOMSG: it is none. */
+/* A trace.dat or perf.data that gzip or zstd has packed: a file in memory. -ENOMSG: it is none. */
 static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
 {
 	struct cap_part all = { .fd = -1 };
@@ -571,9 +559,8 @@ static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
 		ret = -errno;
 	ret = ret ?: full_write(mem, all.mem, all.size, NULL);
 	free(all.mem);
-	if (!ret)
-		return read_memory(c, fd, mem, read_file, err);
-	util_close_fd(&mem);
+	ret = ret ?: read_file(c, mem, all.size, err);
+	util_close_fd(ret ? &mem : &fd); /* what is left is the capture's */
 	return ret;
 }
 

@@ -106,11 +106,9 @@ struct pd_record {
 
 void pd_layout_places(struct pd_layout *l);
 /*
- * The record at `at`, which must end by `end`; about `ahead` bytes are loaded with it. 1; 0 at the
- * end; -EBADMSG: not a record; -errno.
+ * The record at `at`, which must end by p->end. 1; 0 at the end; -EBADMSG: not a record; -errno.
  */
-int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead,
-	      struct pd_record *r) __must_check;
+int pd_record(struct perfdata *p, uint64_t at, struct pd_record *r) __must_check;
 /* Unpacks the records of perf record -z: they are p->plain then. */
 int pd_unpack(struct perfdata *p, struct kvmft_err *err) __must_check;
 /* Reads all records once. 0, -errno. */

@@ -378,7 +378,7 @@ static int pipe_records(struct head *h)
 	for (uint64_t at = p->begin; !ret; at += r.len) {
 		struct section s;
 
-		ret = pd_record(p, at, p->end, 0, &r);
+		ret = pd_record(p, at, &r);
 		if (ret <= 0)
 			return ret == -EBADMSG ? 0 : ret; /* the scan will say so */
 		ret = 0;

@@ -13,7 +13,6 @@
 #include "perfdata.h"
 
 #define WINDOW	   (128u << 10) /* holds a record of any size */
-#define AHEAD	   WINDOW
 #define MAX_IDS	   (1u << 16) /* of events that lost samples */
 #define MAX_TASKS  (3u << 14)
 #define MAX_COMMS  (2u << 14) /* ... more of which may be known only by name */
@@ -89,11 +88,14 @@ void pd_layout_places(struct pd_layout *l)
 			 l->sample.cpu != PD_NOWHERE;
 }
 
-/* n bytes of the file in memory: their address; NULL: they cannot be read, *ret says why. */
-static const uint8_t *pd_load(struct perfdata *p, uint64_t at, size_t n, uint64_t end, size_t ahead,
-			      int *ret)
+/*
+ * n bytes of the file in memory: their address; NULL: they cannot be read, *ret says why. Where the
+ * file is read on, as much as the window holds; elsewhere no more than a page, because it may jump.
+ */
+static const uint8_t *pd_load(struct perfdata *p, uint64_t at, size_t n, int *ret)
 {
 	uint64_t in = at - p->window_at;
+	size_t ahead = MAX(n, in <= p->window_len ? (size_t)WINDOW : (size_t)4096);
 	ssize_t got;
 
 	if (p->plain)
@@ -102,8 +104,7 @@ static const uint8_t *pd_load(struct perfdata *p, uint64_t at, size_t n, uint64_
 		return p->window + in;
 	p->window = p->window ?: xmalloc(WINDOW);
 	*ret = -EIO;
-	ahead = MIN(MAX(ahead, n), (size_t)WINDOW);
-	got = full_pread(p->fd, p->window, (size_t)MIN((uint64_t)ahead, end - at), at);
+	got = full_pread(p->fd, p->window, (size_t)MIN((uint64_t)ahead, p->end - at), at);
 	p->window_at = at;
 	p->window_len = got > 0 ? (size_t)got : 0;
 	if (got < 0)
@@ -111,8 +112,9 @@ static const uint8_t *pd_load(struct perfdata *p, uint64_t at, size_t n, uint64_
 	return p->window_len >= n ? p->window : NULL; /* else the file shrank */
 }
 
-int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struct pd_record *r)
+int pd_record(struct perfdata *p, uint64_t at, struct pd_record *r)
 {
+	const uint64_t end = p->end;
 	const uint8_t *b;
 	size_t size;
 	int ret = 0;
@@ -121,13 +123,13 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 		return 0;
 	if (end - at < PD_RECORD_HEAD)
 		return -EBADMSG;
-	b = pd_load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
+	b = pd_load(p, at, PD_RECORD_HEAD, &ret);
 	if (!b)
 		return ret;
 	size = load_u16(b + 6);
 	if (size < PD_RECORD_HEAD || size > end - at)
 		return -EBADMSG;
-	b = pd_load(p, at, size, end, ahead, &ret);
+	b = pd_load(p, at, size, &ret);
 	if (!b)
 		return ret;
 	r->type = load_u32(b);
@@ -536,7 +538,7 @@ static int scan_records(struct scan *s)
 	s->at = p->begin;
 	if (p->end > FAR_OFF)
 		return err_set(s->err, EFBIG, "larger than 64 TiB");
-	while ((ret = pd_record(p, s->at, p->end, AHEAD, &r)) > 0) {
+	while ((ret = pd_record(p, s->at, &r)) > 0) {
 		if (r.type == PD_COMPRESSED || r.type == PD_COMPRESSED2)
 			return err_set(
 				s->err, EOPNOTSUPP,
@@ -617,9 +619,7 @@ static int make_entry(struct perfdata *p, const struct pd_entry *e)
 	uint8_t stack[16 + RECORD_MAX];
 	struct pd_record r;
 	struct pd_sample smp;
-	/* On from what is in memory; elsewhere no more than a page, because a file may jump. */
-	size_t ahead = e->off - p->window_at <= p->window_len ? AHEAD : 4096;
-	int ret = pd_record(p, e->off, p->end, ahead, &r);
+	int ret = pd_record(p, e->off, &r);
 
 	if (ret <= 0)
 		return ret ?: -EIO;
@@ -732,7 +732,7 @@ static ssize_t next_piece(void *unpacking, void *buf, size_t room)
 	uint64_t size;
 	int ret;
 
-	while ((ret = pd_record(u->p, u->at, u->p->end, RECORD_MAX, &r)) > 0) {
+	while ((ret = pd_record(u->p, u->at, &r)) > 0) {
 		u->at += r.len;
 		size = r.body.left;
 		if (r.type == PD_COMPRESSED2 && (cur_u64(&r.body, &size) || size > r.body.left))
