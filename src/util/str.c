@@ -125,21 +125,11 @@ size_t str_utf8_len(const char *s, size_t n)
 	return len;
 }
 
-static uint32_t code_point(const char *s, size_t len)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	uint32_t code = len > 1 ? p[0] & (0x7fu >> len) : p[0];
-
-	for (size_t i = 1; i < len; i++)
-		code = code << 6 | (p[i] & 0x3f);
-	return code;
-}
-
 /*
  * Whatever drives a terminal (C0, DEL, C1), changes the direction of what follows, breaks lines, or
  * is invisible, so that two different names look the same.
  */
-static bool is_unseen(uint32_t code)
+uint32_t str_unseen(const char *s, size_t len)
 {
 	static const struct {
 		uint32_t first, last;
@@ -152,18 +142,15 @@ static bool is_unseen(uint32_t code)
 		{ 0xffa0, 0xffa0 },   { 0xfff0, 0xfffb },   { 0x1bca0, 0x1bca3 },
 		{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 	};
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t code = len > 1 ? p[0] & (0x7fu >> len) : p[0];
 
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | (p[i] & 0x3f);
 	for (size_t i = 0; i < ARRAY_SIZE(range) && code >= range[i].first; i++)
 		if (code <= range[i].last)
-			return true;
-	return false;
-}
-
-uint32_t str_unseen(const char *s, size_t len)
-{
-	uint32_t code = code_point(s, len);
-
-	return is_unseen(code) ? code : 0;
+			return code;
+	return 0;
 }
 
 size_t str_cut(const char *s, size_t max)
@@ -187,7 +174,7 @@ void str_printable(char *s)
 	while (n) {
 		size_t len = str_utf8_len(s, n);
 
-		if (!len || is_unseen(code_point(s, len))) {
+		if (!len || str_unseen(s, len)) {
 			len = MAX(len, (size_t)1);
 			memset(s, '?', len);
 		}

@@ -99,17 +99,20 @@ static int read_clock_once(int dirfd, struct vm_vcpu *v, bool *l2)
 	return 0;
 }
 
+static void forget_clock(struct vm_vcpu *v)
+{
+	v->has_offset = false;
+	v->ratio_state = VM_RATIO_UNKNOWN;
+	v->tsc_before = v->tsc_after = 0;
+}
+
 static int read_clock(int dirfd, struct vm_vcpu *v)
 {
 	struct timespec nap = { .tv_nsec = GUEST_MODE_NAP_NS };
 	bool l2 = false;
 	int ret;
 
-	v->has_offset = false;
-	v->in_guest_mode = false;
-	v->ratio_state = VM_RATIO_UNKNOWN;
-	v->tsc_before = 0;
-	v->tsc_after = 0;
+	forget_clock(v);
 	for (int i = 0; i < GUEST_MODE_TRIES; i++) {
 		ret = read_clock_once(dirfd, v, &l2);
 		if (ret || !l2)
@@ -206,14 +209,10 @@ int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm)
 		_cleanup_close_ int fd =
 			openat(dir, TEXTF("vcpu%u", v->id), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		if (fd >= 0) {
+		if (fd >= 0)
 			ret = read_clock(fd, v);
-			continue;
-		}
-		v->has_offset = false;
-		v->ratio_state = VM_RATIO_UNKNOWN;
-		v->tsc_before = 0;
-		v->tsc_after = 0;
+		else
+			forget_clock(v);
 	}
 	return ret;
 }

@@ -262,11 +262,6 @@ static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 	return ret;
 }
 
-static void procs_sort(struct vm_procs *procs)
-{
-	array_sort(procs->v, procs->n, proc_compare);
-}
-
 int vm_procs_scan(int procfd, struct vm_procs *procs)
 {
 	_cleanup_dir_ DIR *dir = dir_open(procfd, ".");
@@ -277,7 +272,7 @@ int vm_procs_scan(int procfd, struct vm_procs *procs)
 		return -errno;
 	while (!ret && vm_dir_next_u32(dir, &pid))
 		ret = procs_look(procfd, pid, procs);
-	procs_sort(procs);
+	array_sort(procs->v, procs->n, proc_compare);
 	return ret;
 }
 
@@ -289,7 +284,7 @@ int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *pro
 	for (size_t i = 0; i < n && !ret; i++)
 		if (!i || pid[i] != pid[i - 1])
 			ret = procs_look(procfd, pid[i], procs);
-	procs_sort(procs);
+	array_sort(procs->v, procs->n, proc_compare);
 	return ret;
 }
 
