@@ -89,26 +89,33 @@ static bool piece_char(struct piece *s, char c)
 	return true;
 }
 
+/* The letters and digits that come next; false: there are none, or too many. */
+static bool piece_word(struct piece *s, char *word, size_t size)
+{
+	size_t n = 0;
+
+	while (n < s->left && isalnum((unsigned char)s->p[n]))
+		n++;
+	if (!n || n >= size)
+		return false;
+	memcpy(word, s->p, n);
+	word[n] = '\0';
+	s->p += n;
+	s->left -= n;
+	return true;
+}
+
 /* A number with its sign, decimal or hex; its bits and whether there was a minus. */
 static bool piece_number(struct piece *s, uint64_t *v, bool *minus)
 {
 	struct piece at = *s;
 	char word[32];
-	size_t n = 0;
 
 	*minus = piece_char(&at, '-');
 	if (!*minus)
 		(void)piece_char(&at, '+');
-	while (n < at.left && isalnum((unsigned char)at.p[n]))
-		n++;
-	if (!n || n >= sizeof(word) || !isdigit((unsigned char)*at.p))
+	if (!piece_word(&at, word, sizeof(word)) || parse_u64(word, v))
 		return false;
-	memcpy(word, at.p, n);
-	word[n] = '\0';
-	if (parse_u64(word, v))
-		return false;
-	at.p += n;
-	at.left -= n;
 	*s = at;
 	return true;
 }
@@ -171,22 +178,13 @@ static bool piece_reg(struct piece *s, enum sdt_arch arch, struct reg *r)
 {
 	struct piece at = *s;
 	char word[8];
-	size_t n = 0;
 
-	if (!piece_char(&at, '%'))
+	if (!piece_char(&at, '%') || !piece_word(&at, word, sizeof(word)))
 		return false;
-	while (n < at.left && isalnum((unsigned char)at.p[n]))
-		n++;
-	if (!n || n >= sizeof(word))
-		return false;
-	memcpy(word, at.p, n);
-	word[n] = '\0';
 	if (!reg_named(word, r) && !(arch == SDT_ARCH_X86_64 && reg_numbered(word, r)))
 		return false;
 	if (arch == SDT_ARCH_I386 && r->size == 8)
 		return false;
-	at.p += n;
-	at.left -= n;
 	*s = at;
 	return true;
 }
