@@ -397,37 +397,15 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 
 /* ---- what is in the sub-buffer being written by the kernel ---- */
 
-static int tail_send(struct drain_cpu *c, size_t from, size_t end)
-{
-	const struct stream_head h = frame_head(c, STREAM_TAIL);
-	uint32_t at = (uint32_t)from;
-	const struct iovec v[] = {
-		{ c->tail, sizeof(uint64_t) + sizeof(long) },
-		{ &at, sizeof(at) },
-		{ c->tail + from, end - from },
-	};
-
-	return stream_out_write(c->store->stream, &h, v, ARRAY_SIZE(v));
-}
-
-/* The length, at its front, is written last: whenever we are killed, the file is intact. */
-static int tail_write(struct drain_cpu *c, size_t from, size_t end)
-{
-	const size_t head = sizeof(uint64_t) + sizeof(long);
-	const off_t at = (off_t)(c->tail_end - c->store->subbuf);
-	ssize_t n = pwrite(c->dst, c->tail + from, end - from, at + (off_t)from);
-
-	if (n == (ssize_t)(end - from))
-		n = pwrite(c->dst, c->tail, head, at) == (ssize_t)head ? 0 : -1;
-	return n ? (errno ? -errno : -EIO) : 0;
-}
-
 /* c->tmp has a sub-buffer: 1 if its events are in the file now, 0 if not, or -errno. */
 static int tail_join(struct drain_cpu *c)
 {
+	const size_t head = sizeof(uint64_t) + sizeof(long);
 	const struct drain_store *s = c->store;
-	size_t from;
-	int len, ret;
+	uint32_t from;
+	size_t n;
+	off_t at;
+	int len;
 
 	if (!s->join || !c->tail_end || c->tail_end != c->off || c->tail_segment != c->segment ||
 	    c->tail_segment != atomic_load(&s->segment))
@@ -436,11 +414,24 @@ static int tail_join(struct drain_cpu *c)
 	len = s->join(s->ctx, c->tail, c->tmp);
 	if (len < 0)
 		return 0;
-	from = MIN(from, (size_t)len) + sizeof(uint64_t) + sizeof(long);
+	from = MIN(from, (uint32_t)len);
+	n = (uint32_t)len - from;
+	from += (uint32_t)head;
+	if (s->stream) {
+		const struct stream_head h = frame_head(c, STREAM_TAIL);
+		const struct iovec v[] = {
+			{ c->tail, head }, { &from, sizeof(from) }, { c->tail + from, n }
+		};
+
+		return stream_out_write(s->stream, &h, v, ARRAY_SIZE(v)) ?: 1;
+	}
+	/* The length, at its front, is written last: whenever we are killed, the file is intact. */
 	errno = 0;
-	len += (int)(sizeof(uint64_t) + sizeof(long));
-	ret = s->stream ? tail_send(c, from, (size_t)len) : tail_write(c, from, (size_t)len);
-	return ret ?: 1;
+	at = (off_t)(c->tail_end - s->subbuf);
+	if (pwrite(c->dst, c->tail + from, n, at + (off_t)from) == (ssize_t)n &&
+	    pwrite(c->dst, c->tail, head, at) == (ssize_t)head)
+		return 1;
+	return errno ? -errno : -EIO;
 }
 
 /* ---- from the kernel to the pipe ---- */
