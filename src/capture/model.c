@@ -269,6 +269,13 @@ bool cap_subbuf_ok(uint64_t size)
 	return size >= 64 && size <= CAPTURE_MAX_SUBBUF && !(size & (size - 1));
 }
 
+uint64_t cap_khz(uint32_t mult, uint32_t shift)
+{
+	const unsigned __int128 khz = (((unsigned __int128)1000000 << shift) + mult / 2) / mult;
+
+	return khz <= UINT32_MAX ? (uint64_t)khz : 0;
+}
+
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 {
 	size_t i = cap->priv && cpu < CAPTURE_MAX_CPUS ? cap_priv(cap)->cpu_at[cpu] : 0;

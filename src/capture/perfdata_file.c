@@ -536,13 +536,8 @@ static int read_all(struct head *h)
 		cap_note(c, "the end is missing: perf was killed, or the file was cut");
 	c->line.known &= !h->use_clockid; /* perf's own clock, if it is a line over the TSC */
 	c->has_real = h->use_clockid && (c->has_real || !h->clockid);
-	if (c->line.known) {
-		const struct cyc2ns *l = &c->line.line;
-		unsigned __int128 khz =
-			(((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
-
-		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
-	}
+	if (c->line.known)
+		c->tsc_khz = cap_khz(c->line.line.mult, c->line.line.shift);
 	if (h->release &&
 	    asprintf(&uname, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0)
 		memory_out();

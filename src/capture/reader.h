@@ -143,6 +143,8 @@ void cap_parse_clock(char **slot, const char *text);
 /* "entries: N" lines of per_cpu/cpuN/stats. */
 void cap_parse_stats(const char *text, struct cap_cpustat *st);
 bool cap_subbuf_ok(uint64_t size);
+/* Of a TSC whose ns are ticks * mult >> shift, which is below 64; 0: of none. */
+uint64_t cap_khz(uint32_t mult, uint32_t shift);
 
 /* ---- files.c: relative to a directory, never through links, only regular files ---- */
 

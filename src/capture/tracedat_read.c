@@ -1014,13 +1014,7 @@ static void td_finish(struct capture *c)
 	else if (c->nshift)
 		c->side = CAP_SIDE_GUEST;
 	if (c->has_tsc2nsec) { /* ns = ticks * mult >> shift */
-		unsigned __int128 khz =
-			((unsigned __int128)1000000 << c->tsc2nsec_shift) / c->tsc2nsec_mult;
-		unsigned __int128 rest =
-			((unsigned __int128)1000000 << c->tsc2nsec_shift) % c->tsc2nsec_mult;
-
-		khz += rest * 2 >= c->tsc2nsec_mult;
-		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
+		c->tsc_khz = cap_khz(c->tsc2nsec_mult, c->tsc2nsec_shift);
 		cap_set_str(&c->tsc_khz_source, "TSC2NSEC");
 	}
 	if (!c->clock)
