@@ -71,14 +71,11 @@ struct clock_vcpu {
 	uint32_t id;
 	const struct epoch_vcpu *epochs; /* NULL: nothing is known */
 	size_t at, same; /* ... the one in force; the first of those in a row with its offset */
-	bool entered, born, touched, waits;
+	bool entered, born, waits;
+	size_t anew; /* of its VM, as it was when this one's record and write came */
 	uint64_t entry, exit, rip; /* its last ones, stamps; 0: none */
 	unsigned int read;	   /* what that exit reads, from 1; 0: no clock */
-	bool has_pv;
-	struct pvclock pv;     /* the last record, ... */
-	uint64_t pv_at;	       /* ... when it came, */
-	struct tsc_map pv_map; /* ... and the TSC that it goes with */
-	bool has_pv_map;
+	struct epoch was;    /* its last record, when that came, and the TSC that it goes with */
 	struct tsc_map last; /* its TSC at the end, also if nothing says since when; ... */
 	uint64_t last_at;    /* ... when that was read; 0: it is not known */
 	size_t skew;		 /* its open finding + 1 */
@@ -107,12 +104,12 @@ struct clock_vm {
 	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
 	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
 	bool born;     /* a vCPU was made */
-	bool reset;    /* what a guest reads is no sequel of what it read before */
+	/* Resets, and other memory: what a guest reads is no sequel of what it read before. */
+	size_t anew;
+	struct pvclock pv; /* the last record of any vCPU */
 	struct clock_vcpu *ref; /* whose TSC the others' are compared with */
-	/* vCPUs with a record or a write; those whose TSC differs from ref's, which ran not yet */
-	struct clock_list {
-		size_t *v, n, cap;
-	} touched, apart;
+	struct clock_vcpu **apart; /* whose TSC differs from ref's, which ran not yet */
+	size_t napart, apart_cap;
 	size_t inside; /* vCPUs in the guest */
 	uint64_t made; /* KVM's last word of its master clock before that: it made the VM */
 	/* Of kvmclock against the host's, in ppb, and how far that may be off; 0: not known. */

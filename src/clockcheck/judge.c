@@ -65,7 +65,7 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 {
 	for (size_t i = 0; i < vm->n; i++)
-		if (vm->vcpu[i].has_pv)
+		if (vm->vcpu[i].was.has_pv)
 			return &vm->vcpu[i];
 	return NULL;
 }
@@ -101,8 +101,8 @@ static void drift(const struct clockcheck *c, struct clock_vm *vm)
 
 	b += c->cap->nbracket - (map != NULL);
 	if (!map || c->cap->unit_ns || !c->cap->tsc_khz || a->tsc >= b->tsc ||
-	    pvclock_to_ns(&v->pv, tsc_to_guest(map, a->tsc), &from) ||
-	    pvclock_to_ns(&v->pv, tsc_to_guest(map, b->tsc), &to))
+	    pvclock_to_ns(&v->was.pv, tsc_to_guest(map, a->tsc), &from) ||
+	    pvclock_to_ns(&v->was.pv, tsc_to_guest(map, b->tsc), &to))
 		return;
 	for (size_t i = 0; i < CLOCK_DRIFTS; i++) {
 		int64_t theirs = (int64_t)(i ? b->real - a->real : b->boot - a->boot), ppb;
@@ -123,20 +123,20 @@ static void differs(struct clock_vm *vm, struct clock_vcpu *v, const struct cloc
 {
 	uint64_t a, b, tsc, slack;
 
-	if (!ref || v == ref || v->skew || !v->has_pv || !v->has_pv_map || !ref->has_pv_map ||
-	    v->entry <= ref->pv_at || ref->entry <= v->pv_at)
+	if (!ref || v == ref || v->skew || !v->was.has_pv || !v->was.has_map || !ref->was.has_map ||
+	    v->entry <= ref->was.from || ref->entry <= v->was.from)
 		return;
-	tsc = tsc_to_guest(&ref->pv_map, vm->last);
-	if (pvclock_to_ns(&ref->pv, tsc, &a) ||
-	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, vm->last), &b))
+	tsc = tsc_to_guest(&ref->was.map, vm->last);
+	if (pvclock_to_ns(&ref->was.pv, tsc, &a) ||
+	    pvclock_to_ns(&v->was.pv, tsc_to_guest(&v->was.map, vm->last), &b))
 		return;
-	slack = APART_NS + clock_tolerance(&v->pv, &ref->pv, a - MIN(a, v->pv.system_time)) +
-		clock_tolerance(&v->pv, &ref->pv, a - MIN(a, ref->pv.system_time));
+	slack = APART_NS + clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, v->was.pv.system_time)) +
+		clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, ref->was.pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
 		return;
 	clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
 					      .than = ref->id, .amount = (int64_t)(b - a),
-					      .from = MAX(v->pv_at, ref->pv_at) });
+					      .from = MAX(v->was.from, ref->was.from) });
 }
 
 static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
@@ -149,7 +149,7 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		uint64_t told;
 
 		clock_skew(vm, v, c->until, true);
-		if (v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
+		if (v->was.has_pv && !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
 			frequency(c, vm, v, told, false);
 		frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!c->cap->unit_ns)
@@ -295,11 +295,10 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
 	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
 	bool offsets = vm->n > 0, rate = false;
-	const struct clock_seen *off;
 
 	for (size_t i = 0; i < vm->n; i++)
-		if (!vm->vcpu[i].has_pv && !vm->reset)
-			clock_adopt(vm, &vm->vcpu[i], UINT64_MAX);
+		if (!clock_vcpu_by_id(vm, vm->vcpu[i].id)->was.has_pv && !vm->anew)
+			clock_adopt(&vm->vcpu[i], UINT64_MAX);
 	if (c->until == UINT64_MAX) {
 		const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
 
@@ -324,12 +323,8 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	 * No event says that there is no master clock, but KVM turns it off if this is how it
 	 * remains. A VM that is being made has none either, until it runs.
 	 */
-	off = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
-	if (!(off && !off->to) && (vm->master.known ? vm->master.off : mismatch) &&
-	    vm->last > vm->master.told_at)
-		clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
-						      .from = vm->master.since,
-						      .by = vm->master.by });
+	if ((vm->master.known ? vm->master.off : mismatch) && vm->last > vm->master.told_at)
+		clock_master(vm, true, vm->master.told_at, true);
 	foreign_tsc(c, vm);
 	for (size_t i = 1; i < tl_sources(c->t); i++) {
 		const struct tl_source *s = tl_source(c->t, i);

@@ -15,5 +15,7 @@ void clock_found(struct clock_vm *vm, const struct clock_seen *what);
 void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end);
 /* How far two records may be apart, in ns, if nothing happened that long after the older. */
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns);
+/* Whether it is off, by an event of then, or as it remains; sure: a guest sees it. */
+void clock_master(struct clock_vm *vm, bool off, uint64_t host, bool sure);
 /* A record that it had by then, known without an event: as a capture of its guest has it. */
-void clock_adopt(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host);
+void clock_adopt(struct clock_vcpu *v, uint64_t host);

@@ -18,7 +18,6 @@
 #define DEADLINE  0x6e0u
 #define TDCALL	  77u /* exits of VMX and SVM that only encrypted guests have */
 #define VMGEXIT	  0x403u
-#define SAME_MOST 256u /* vCPUs whose records are looked at */
 #define IS_TSC(m) ((m) == 0x10 || (m) == 0x3b) /* IA32_TIME_STAMP_COUNTER, IA32_TSC_ADJUST */
 
 const struct clock_read clock_reads[CLOCK_READ_KINDS] = {
@@ -59,33 +58,6 @@ static void vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *
 COMPARE(by_id_known_first, struct clock_vcpu,
 	ORDER(x->id, y->id) ?: ORDER(!x->epochs, !y->epochs));
 
-/* Each once, by id. */
-static void vcpus_sort(struct clock_vm *vm)
-{
-	size_t n = 0;
-
-	array_sort(vm->vcpu, vm->n, by_id_known_first);
-	for (size_t i = 0; i < vm->n; i++)
-		if (!n || vm->vcpu[n - 1].id != vm->vcpu[i].id)
-			vm->vcpu[n++] = vm->vcpu[i];
-	vm->n = n;
-}
-
-static void clock_list_add(const struct clock_vm *vm, struct clock_list *l,
-			   const struct clock_vcpu *v)
-{
-	size_t at = (size_t)(v - vm->vcpu);
-
-	xarray_add(&l->v, &l->n, &l->cap, &at, sizeof(at));
-}
-
-static void vcpu_touched(struct clock_vm *vm, struct clock_vcpu *v)
-{
-	if (!v->touched)
-		clock_list_add(vm, &vm->touched, v);
-	v->touched = true;
-}
-
 struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
 {
 	const struct hostmap *m = tl_hostmap(t);
@@ -99,15 +71,22 @@ struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
 	c->vm = xcalloc(m->nvm + 1, sizeof(*c->vm));
 	for (; c->n < m->nvm; c->n++) {
 		const struct epoch_vm *e = m->vm[c->n].epochs;
+		struct clock_vm *v = &c->vm[c->n];
+		size_t n = 0;
 
-		c->vm[c->n].vm = c->n;
+		v->vm = c->n;
 		if (m->vm[c->n].of != c->n)
 			continue;
 		for (size_t i = 0; e && i < e->n; i++)
-			vcpu_add(&c->vm[c->n], e->vcpus[i]->id, e->vcpus[i]);
+			vcpu_add(v, e->vcpus[i]->id, e->vcpus[i]);
 		hostmap_each_thread(m, c->n, thread)
-			vcpu_add(&c->vm[c->n], thread->vcpu, NULL);
-		vcpus_sort(&c->vm[c->n]);
+			vcpu_add(v, thread->vcpu, NULL);
+		/* Each once, by id. */
+		array_sort(v->vcpu, v->n, by_id_known_first);
+		for (size_t i = 0; i < v->n; i++)
+			if (!n || v->vcpu[n - 1].id != v->vcpu[i].id)
+				v->vcpu[n++] = v->vcpu[i];
+		v->n = n;
 	}
 	for (size_t i = 0; fmt_at(m->fmt, i); i++) {
 		const struct fmt_event *ev = fmt_at(m->fmt, i);
@@ -125,8 +104,7 @@ void clockcheck_free(struct clockcheck *c)
 {
 	for (size_t i = 0; c && i < c->n; i++) {
 		free(c->vm[i].vcpu);
-		free(c->vm[i].touched.v);
-		free(c->vm[i].apart.v);
+		free(c->vm[i].apart);
 		free(c->vm[i].seen);
 	}
 	free(c ? c->vm : NULL);
@@ -136,8 +114,13 @@ void clockcheck_free(struct clockcheck *c)
 struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id)
 {
 	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
+	struct clock_vcpu *v = at < vm->n && vm->vcpu[at].id == id ? &vm->vcpu[at] : NULL;
 
-	return at < vm->n && vm->vcpu[at].id == id ? &vm->vcpu[at] : NULL;
+	if (v && v->anew != vm->anew)
+		v->jump.is = v->was.has_pv = false;
+	if (v)
+		v->anew = vm->anew;
+	return v;
 }
 
 static struct clock_who clock_writer(const struct tl_item *i, enum event_role event)
@@ -172,14 +155,11 @@ const struct tsc_map *clock_vcpu_last(const struct clock_vcpu *v)
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
 {
 	const struct tsc_map *now = clock_vcpu_last(v);
-	struct tsc_map map = { 0 };
 
 	if (c->cap->unit_ns || !c->cap->tsc_khz || !now ||
 	    (!v->last_at && v->epochs->notes & EPOCH_NOTE_RATIO_UNKNOWN))
 		return 0;
-	map = *now;
-	map.offset = 0;
-	return tsc_to_guest(&map, c->cap->tsc_khz);
+	return tsc_to_guest(now, c->cap->tsc_khz) - now->offset;
 }
 
 void clock_found(struct clock_vm *vm, const struct clock_seen *what)
@@ -261,7 +241,7 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	/* Until both have run with it, it may be that the other one is only written later. */
 	if (!end && !(ran_since(v, since) && ran_since(ref, since))) {
 		if (!v->waits && ran_since(v, since))
-			clock_list_add(vm, &vm->apart, v);
+			xarray_add(&vm->apart, &vm->napart, &vm->apart_cap, &v, sizeof(*vm->apart));
 		v->waits |= ran_since(v, since);
 		return;
 	}
@@ -295,18 +275,6 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 	v->jump.cycles = (int64_t)((v->jump.is ? (uint64_t)v->jump.cycles : 0) + next - prev);
 	v->jump.at = i->host;
 	v->jump.is = true;
-	vcpu_touched(vm, v);
-}
-
-/* A reset, or other memory: what its guest reads now is no sequel of what it read before. */
-static void clock_forget(struct clock_vm *vm)
-{
-	vm->reset = true;
-	while (vm->touched.n) {
-		struct clock_vcpu *v = &vm->vcpu[vm->touched.v[--vm->touched.n]];
-
-		v->jump.is = v->has_pv = v->touched = false;
-	}
 }
 
 /* It runs: what was written is in force, unless that was a reset. */
@@ -316,9 +284,8 @@ static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock
 	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
 	struct clock_seen *s;
 
-	if (rip == RESET_RIP)
-		clock_forget(vm);
-	if (!v->jump.is || c->no_rip)
+	vm->anew += rip == RESET_RIP;
+	if (!v->jump.is || c->no_rip || rip == RESET_RIP)
 		return;
 	v->jump.is = false;
 	if (khz ? tsc_cycles_to_ns(size, khz) < SHORT_NS : !size)
@@ -352,15 +319,15 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 	const struct tsc_map *now = clock_vcpu_map(v);
 	uint64_t tsc = pv->tsc_timestamp, was;
 
-	if (v->has_pv_map != (now != NULL) ||
-	    (now && (now->ratio != v->pv_map.ratio || now->frac != v->pv_map.frac)))
+	if (v->was.has_map != (now != NULL) ||
+	    (now && (now->ratio != v->was.map.ratio || now->frac != v->was.map.frac)))
 		return false;
 	if (now)
-		tsc -= now->offset - v->pv_map.offset;
-	if (pvclock_to_ns(&v->pv, tsc, &was))
+		tsc -= now->offset - v->was.map.offset;
+	if (pvclock_to_ns(&v->was.pv, tsc, &was))
 		return false;
 	*ns = (int64_t)(pv->system_time - was);
-	*tolerance = clock_tolerance(&v->pv, pv, clock_size((int64_t)(was - v->pv.system_time)));
+	*tolerance = clock_tolerance(&v->was.pv, pv, clock_size((int64_t)(was - v->was.pv.system_time)));
 	return clock_size(*ns) > *tolerance;
 }
 
@@ -376,7 +343,7 @@ static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 	if (vm->inside > (v->entry > v->exit))
 		ran = host;
 	if (!now || !ran || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
-	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, ran), &last) ||
+	    pvclock_to_ns(&v->was.pv, tsc_to_guest(&v->was.map, ran), &last) ||
 	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
 		return;
 	s->is = CLOCK_STOOD;
@@ -395,43 +362,37 @@ static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v
 	for (size_t i = 0; i < vm->nseen; i++) {
 		const struct clock_seen *s = &vm->seen[i];
 
-		if (s->is >= CLOCK_FORWARDS && s->is <= CLOCK_SET_BACK && s->at >= v->pv_at &&
+		if (s->is >= CLOCK_FORWARDS && s->is <= CLOCK_SET_BACK && s->at >= v->was.from &&
 		    clock_size((int64_t)((uint64_t)s->moved - (uint64_t)ns)) <= 2 * tolerance)
 			return true;
 	}
 	return false;
 }
 
-static void master(struct clock_vm *vm, bool off, const struct tl_item *i, bool record)
+void clock_master(struct clock_vm *vm, bool off, uint64_t host, bool sure)
 {
 	struct clock_seen *s = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
 
 	s = s && !s->to ? s : NULL;
 	if (off && !(vm->master.known && vm->master.off))
-		vm->master.since = vm->master.known ? i->host : 0;
+		vm->master.since = vm->master.known ? host : 0;
 	vm->master.known = true;
 	vm->master.off = off;
 	if (s && !off)
-		s->to = i->host;
-	if (!s && off && record)
+		s->to = host;
+	if (!s && off && sure)
 		clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
 						      .from = vm->master.since,
 						      .by = vm->master.by });
 }
 
-void clock_adopt(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
+void clock_adopt(struct clock_vcpu *v, uint64_t host)
 {
 	const struct epoch_vcpu *e = v->epochs;
 
-	for (size_t i = 0; e && i < e->n && e->v[i].from < host; i++) {
-		if (!e->v[i].has_pv || !e->v[i].has_map)
-			continue;
-		v->has_pv = v->has_pv_map = true;
-		v->pv = e->v[i].pv;
-		v->pv_map = e->v[i].map;
-		v->pv_at = e->v[i].from;
-		vcpu_touched(vm, v);
-	}
+	for (size_t i = 0; e && i < e->n && e->v[i].from < host; i++)
+		if (e->v[i].has_pv && e->v[i].has_map)
+			v->was = e->v[i];
 }
 
 /*
@@ -442,7 +403,7 @@ static void restored(const struct clockcheck *c, struct clock_vm *vm, const stru
 		     const struct pvclock *pv, uint64_t host)
 {
 	struct clock_seen s = { .is = CLOCK_RESTORED, .vcpu = -1, .from = host, .at = vm->made,
-				.told = pv->version - 2, .real = v->has_pv ? v->pv.version : 0 };
+				.told = pv->version - 2, .real = v->was.has_pv ? v->was.pv.version : 0 };
 	uint64_t age, ns;
 
 	if (!s.real && vm->made && c->cap->tsc_khz && !c->cap->unit_ns && clock_vcpu_map(v) &&
@@ -451,7 +412,7 @@ static void restored(const struct clockcheck *c, struct clock_vm *vm, const stru
 		if (clock_size((int64_t)(ns - age)) <= ANEW_NS + age / 1000)
 			s.is = CLOCK_ANEW;
 	}
-	clock_forget(vm);
+	vm->anew++;
 	vm->blind = true;
 	clock_found(vm, &s);
 }
@@ -467,16 +428,11 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 	const struct tsc_map *map = clock_vcpu_map(v);
 	uint64_t begin = c->cap->begin_tsc ?: vm->first;
 
-	if (!vm->reset)
-		clock_adopt(vm, v, host);
+	if (vm->anew)
+		return;
+	clock_adopt(v, host);
 	/* One record is given to all that run, one after the other. */
-	for (size_t i = vm->touched.n, k = SAME_MOST; i-- && k--;) {
-		const struct clock_vcpu *other = &vm->vcpu[vm->touched.v[i]];
-
-		if (other->has_pv && pvclock_same_body(&other->pv, pv))
-			return;
-	}
-	if (v->has_pv || vm->reset || pv->version <= 2)
+	if (v->was.has_pv || pv->version <= 2 || pvclock_same_body(&vm->pv, pv))
 		return;
 	if (!v->born)
 		vm->blind |= !(map && begin && !c->cap->unit_ns &&
@@ -490,6 +446,7 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 	const struct event_type *e = &c->type[EV_PVCLOCK];
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
 	const struct pvclock pv = event_pvclock(e, i->rec);
+	const struct tsc_map *map;
 	struct clock_seen *told;
 	uint64_t tolerance;
 	int64_t ns;
@@ -497,18 +454,19 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 	if (!v || pvclock_check(&pv))
 		return;
 	clock_advance(v, i->host);
-	if (!v->has_pv)
+	if (!v->was.has_pv)
 		first_record(c, vm, v, &pv, i->host);
-	else if (pv.version > 2 && pv.version <= v->pv.version && !pvclock_same_body(&v->pv, &pv))
+	else if (pv.version > 2 && pv.version <= v->was.pv.version && !pvclock_same_body(&v->was.pv, &pv))
 		restored(c, vm, v, &pv, i->host);
-	if (v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
+	v = clock_vcpu_by_id(vm, v->id); /* restored: its last record is none of it */
+	if (v->was.has_pv && !pvclock_same_body(&v->was.pv, &pv) &&
 	    clock_changed(v, &pv, &ns, &tolerance) && !is_same_change(vm, v, ns, tolerance)) {
 		struct clock_seen s = {
 			.is = CLOCK_FORWARDS, .vcpu = -1, .from = i->host, .amount = ns,
 			.moved = ns, .at = i->host, .by = vm->master.by,
 		};
 
-		if (vm->master.by_at < v->pv_at)
+		if (vm->master.by_at < v->was.from)
 			s.by = clock_writer(i, EV_PVCLOCK);
 		if (ns < 0)
 			set_back(c, vm, v, &pv, i->host, tolerance, &s);
@@ -516,7 +474,7 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 			clock_found(vm, &s);
 	}
 	if (pv.flags & PVCLOCK_GUEST_STOPPED &&
-	    !(v->has_pv && v->pv.flags & PVCLOCK_GUEST_STOPPED)) {
+	    !(v->was.has_pv && v->was.pv.flags & PVCLOCK_GUEST_STOPPED)) {
 		told = clock_seen_of(vm, CLOCK_STOPPED, -1);
 		if (told)
 			told->count += told->vcpu == v->id;
@@ -524,14 +482,11 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 			clock_found(vm, &(struct clock_seen){ .is = CLOCK_STOPPED, .count = 1,
 					      .vcpu = v->id, .from = i->host });
 	}
-	master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
-	v->has_pv = true;
-	vcpu_touched(vm, v);
-	v->pv = pv;
-	v->pv_at = i->host;
-	v->has_pv_map = clock_vcpu_map(v) != NULL;
-	if (v->has_pv_map)
-		v->pv_map = *clock_vcpu_map(v);
+	clock_master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i->host, true);
+	map = clock_vcpu_map(v);
+	v->was = (struct epoch){ .from = i->host, .map = map ? *map : v->was.map, .pv = pv,
+				 .has_map = map, .has_pv = true };
+	vm->pv = pv;
 }
 
 /* What KVM says of its master clock: that it looked, and how the vCPUs' TSCs match. */
@@ -556,7 +511,7 @@ static void take_master(struct clockcheck *c, struct clock_vm *vm, enum event_ro
 		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
 		vm->master.by_at = i->host;
 	}
-	master(vm, !event_u64(e, 0, i->rec), i, false);
+	clock_master(vm, !event_u64(e, 0, i->rec), i->host, false);
 }
 
 /* ---- what a vCPU does ---- */
@@ -579,13 +534,11 @@ static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_
 	clock_skew(vm, v, i->host, false);
 	if (v != vm->ref)
 		return;
-	apart = vm->apart.n;
-	vm->apart.n = 0;
+	apart = vm->napart;
+	vm->napart = 0;
 	for (size_t k = 0; k < apart; k++) {
-		struct clock_vcpu *other = &vm->vcpu[vm->apart.v[k]];
-
-		other->waits = false;
-		clock_skew(vm, other, i->host, false);
+		vm->apart[k]->waits = false;
+		clock_skew(vm, vm->apart[k], i->host, false);
 	}
 }
 

@@ -163,7 +163,7 @@ static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
 	bool skew = map && ref && map->ratio == ref->ratio && map->frac == ref->frac;
 	int64_t cycles = skew ? (int64_t)(map->offset - ref->offset) : 0;
 	uint64_t khz = map ? clock_vcpu_khz(f->c, v) : 0, told = 0;
-	bool is_told = v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told);
+	bool is_told = v->was.has_pv && !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told);
 
 	cell_u64(r, IN_ALL, "vcpu", "vCPU", true, v->id);
 	clock_put_signed(r, "tsc_offset", "TSC offset", map, map ? (int64_t)map->offset : 0);
@@ -175,8 +175,8 @@ static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
 	cell_u64(r, IN_ALL, "told_khz", "Told", is_told, told);
 	clock_put_signed(r, "skew_cycles", "Skew", skew, cycles);
 	clock_put_signed(r, "skew_ns", "ns", skew && khz, tsc_span_ns(cycles, khz));
-	cell_u64(r, IN_ALL, "pvclock_version", "Record", v->has_pv, v->pv.version);
-	cell_u64(r, IN_ALL, "pvclock_flags", "Flags", v->has_pv, v->pv.flags);
+	cell_u64(r, IN_ALL, "pvclock_version", "Record", v->was.has_pv, v->was.pv.version);
+	cell_u64(r, IN_ALL, "pvclock_flags", "Flags", v->was.has_pv, v->was.pv.flags);
 }
 
 static struct table clock_table(const struct facts *f, unsigned int width)
