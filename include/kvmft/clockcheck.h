@@ -179,6 +179,7 @@ uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is);
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
 /* That, or what was read at the end. */
 const struct tsc_map *clock_vcpu_last(const struct clock_vcpu *v);
-struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id); /* NULL: none */
+/* NULL: none. What its VM's last reset made stale is gone. */
+struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id);
 /* kHz of a vCPU's TSC; 0: not known. */
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v);

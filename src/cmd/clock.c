@@ -140,15 +140,13 @@ struct clock_told {
 /* Is it new? What began before all that is kept began when that was said. */
 static bool clock_is_new(struct clock_told *told, const char *vm, struct clock_seen *s)
 {
-	for (size_t i = told->n; i-- && !s->from;)
-		if (told->v[i].s.is == s->is && told->v[i].s.vcpu == s->vcpu &&
-		    !strcmp(told->v[i].vm, vm))
-			s->from = told->v[i].s.from;
-	for (size_t i = 0; i < told->n; i++) {
+	for (size_t i = told->n; i--;) {
 		const struct clock_seen *t = &told->v[i].s;
 
-		if (t->is == s->is && t->vcpu == s->vcpu && t->from == s->from &&
-		    t->to == s->to && t->at == s->at && !strcmp(told->v[i].vm, vm))
+		if (t->is != s->is || t->vcpu != s->vcpu || strcmp(told->v[i].vm, vm))
+			continue;
+		s->from = s->from ?: t->from;
+		if (t->from == s->from && t->to == s->to && t->at == s->at)
 			return false;
 	}
 	xarray_grow(&told->v, told->n, &told->cap, sizeof(*told->v));

@@ -492,9 +492,9 @@ static void html_epoch(struct out *o, const struct out_epoch *e)
 			i.vcpu = e->vcpu;
 			i.tid = thread->tid;
 		}
-	for (size_t k = 0; k < ARRAY_SIZE(names) && !h->epochs; k++)
-		at[k] = html_text(h, names[k]);
 	if (!h->epochs) {
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			at[k] = html_text(h, names[k]);
 		html_put(h, TAG_TYPE);
 		html_put(h, 0);
 		html_put(h, at[0]);
