@@ -130,7 +130,8 @@ static void differs(struct clock_vm *vm, struct clock_vcpu *v, const struct cloc
 	if (pvclock_to_ns(&ref->was.pv, tsc, &a) ||
 	    pvclock_to_ns(&v->was.pv, tsc_to_guest(&v->was.map, vm->last), &b))
 		return;
-	slack = APART_NS + clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, v->was.pv.system_time)) +
+	slack = APART_NS +
+		clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, v->was.pv.system_time)) +
 		clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, ref->was.pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
 		return;

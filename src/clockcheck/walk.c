@@ -327,7 +327,8 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 	if (pvclock_to_ns(&v->was.pv, tsc, &was))
 		return false;
 	*ns = (int64_t)(pv->system_time - was);
-	*tolerance = clock_tolerance(&v->was.pv, pv, clock_size((int64_t)(was - v->was.pv.system_time)));
+	*tolerance = clock_tolerance(&v->was.pv, pv,
+				     clock_size((int64_t)(was - v->was.pv.system_time)));
 	return clock_size(*ns) > *tolerance;
 }
 
@@ -403,7 +404,8 @@ static void restored(const struct clockcheck *c, struct clock_vm *vm, const stru
 		     const struct pvclock *pv, uint64_t host)
 {
 	struct clock_seen s = { .is = CLOCK_RESTORED, .vcpu = -1, .from = host, .at = vm->made,
-				.told = pv->version - 2, .real = v->was.has_pv ? v->was.pv.version : 0 };
+				.told = pv->version - 2,
+				.real = v->was.has_pv ? v->was.pv.version : 0 };
 	uint64_t age, ns;
 
 	if (!s.real && vm->made && c->cap->tsc_khz && !c->cap->unit_ns && clock_vcpu_map(v) &&
@@ -456,7 +458,8 @@ static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct 
 	clock_advance(v, i->host);
 	if (!v->was.has_pv)
 		first_record(c, vm, v, &pv, i->host);
-	else if (pv.version > 2 && pv.version <= v->was.pv.version && !pvclock_same_body(&v->was.pv, &pv))
+	else if (pv.version > 2 && pv.version <= v->was.pv.version &&
+		 !pvclock_same_body(&v->was.pv, &pv))
 		restored(c, vm, v, &pv, i->host);
 	v = clock_vcpu_by_id(vm, v->id); /* restored: its last record is none of it */
 	if (v->was.has_pv && !pvclock_same_body(&v->was.pv, &pv) &&
