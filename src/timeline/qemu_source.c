@@ -267,24 +267,26 @@ static void registration(struct qdevices *d, const struct qtrace_item *i, uint64
 	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"),
 			       *assign = arg(i, "assign");
 	struct qdevice *v;
-	uint64_t before;
 
 	if (!addr || !fd || !assign || d->n >= MAX_REGISTRATIONS)
 		return;
 	v = xarray_grow(&d->v, d->n, &d->cap, sizeof(*v));
-	*v = (struct qdevice){
-		.addr = addr->num, .from = host, .vm = vm, .fd = assign->num ? (int32_t)fd->num : -1
-	};
-	if (u64map_get(&d->last, addr->num, &before))
-		v->before = before + 1;
-	d->n++;
-	xu64map_put(&d->last, addr->num, d->n - 1);
+	*v = (struct qdevice){ .addr = addr->num,
+			       .from = host,
+			       .seq = d->n++,
+			       .vm = vm,
+			       .fd = assign->num ? (int32_t)fd->num : -1 };
 }
+
+COMPARE(by_address, struct qdevice,
+	ORDER(x->addr, y->addr) ?: ORDER(x->vm, y->vm) ?:
+	ORDER(x->from, y->from) ?: ORDER(x->seq, y->seq));
 
 void qdevices_name(struct qdevices *d)
 {
 	uint64_t at;
 
+	array_sort(d->v, d->n, by_address);
 	for (size_t i = 0; i < d->n; i++) {
 		struct sbuf b = { 0 };
 
@@ -299,20 +301,25 @@ void qdevices_name(struct qdevices *d)
 	}
 }
 
+/* The last registration of a VM (-1: of an unknown one) for an address up to that time. */
+static const struct qdevice *device_of(const struct qdevices *d, uint64_t addr, uint64_t host,
+				       int64_t vm)
+{
+	const struct qdevice key = { .addr = addr, .vm = vm, .from = host, .seq = UINT64_MAX };
+	size_t n = COUNT_BEFORE(i, d->n, by_address(&d->v[i], &key) < 0);
+
+	return n && d->v[n - 1].addr == addr && d->v[n - 1].vm == vm ? &d->v[n - 1] : NULL;
+}
+
 /* The device behind an address at that time; NULL: unknown. */
 static const char *device_at(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm)
 {
-	uint64_t at;
+	const struct qdevice *v = device_of(d, addr, host, -1);
+	const struct qdevice *own = vm < 0 ? NULL : device_of(d, addr, host, vm);
 
-	if (!u64map_get(&d->last, addr, &at))
-		return NULL;
-	for (at++; at; at = d->v[at - 1].before) {
-		const struct qdevice *v = &d->v[at - 1];
-
-		if (v->from <= host && (vm < 0 || v->vm < 0 || v->vm == vm))
-			return v->name; /* NULL: given back */
-	}
-	return NULL;
+	if (own && (!v || (ORDER(own->from, v->from) ?: ORDER(own->seq, v->seq)) > 0))
+		v = own;
+	return v ? v->name : NULL; /* NULL: given back */
 }
 
 void qdevices_bells(struct qdevices *d, const struct fmt *fmt)
@@ -344,7 +351,6 @@ void qdevices_free(struct qdevices *d)
 		free(d->name[i]);
 	free(d->v);
 	free(d->name);
-	u64map_free(&d->last);
 	u64map_free(&d->region);
 	*d = (struct qdevices){ 0 };
 }

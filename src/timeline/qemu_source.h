@@ -35,13 +35,12 @@ void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *ou
 struct qdevices {
 	struct qdevice {
 		uint64_t addr, from; /* host TSC, cycles */
-		uint64_t before;     /* index + 1 of the previous one with this address */
+		uint64_t seq;	     /* among all */
 		int64_t vm;	     /* -1: unknown */
 		int64_t fd;	     /* -1: not registered any more */
 		char *name;
 	} *v;
 	size_t n, cap;
-	struct u64map last;   /* address: index of its last registration */
 	struct u64map region; /* address: index + 1 into name */
 	char **name;
 	size_t nname, name_cap;

@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only= first=3
 left=0
 
@@ -283,6 +283,21 @@ make_qemu_names()
 	awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) print "name", i, "event" i; for (i = 0; i < n; i++) print "event", i, 1000 + i, 7 }' >names.txt
 	"$tools/genqemu" --simple 4 file names.txt
 }
+# A driver that gives a doorbell to its device and takes it back, n times, after it has rung it n times.
+make_doorbells()
+{
+	{
+		cat "$golden/latency-host.txt"
+		echo "meta time tsc=0 width=2 mono_raw=0 mono=0 boot=0 real=0"
+		echo "meta time tsc=10000000000 width=2 mono_raw=10000000000 mono=10000000000 boot=10000000000 real=10000000000"
+		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) print 0, 100000 + i * 10, "101 kvm_fast_mmio gpa=0xfebf3000" }'
+	} >host.txt
+	rm -rf host
+	"$makers/mkcap" --capture host host.txt || return
+	awk -v n="$n" 'BEGIN { print "name 1 kvm_set_ioeventfd_mmio"
+		for (i = 0; i < n; i++) printf "event 1 %d 100 23 0xfebf3000 0 %d 2 0\n", 5000000 + i, i % 2 }' >names.txt
+	"$tools/genqemu" --simple 4 file names.txt
+}
 make_qemu_log() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "7@%d.%06d:event%d a 0x%x\n", 1 + i / 1000000, i % 1000000, i % (n / 4 + 1), i }' >file; }
 make_qemu_events() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "event%d(int a, const char *b) \"a %%d b %%s\"\n", i }' >file; }
 
@@ -450,6 +465,7 @@ for command in "advise" "report -i" "latency all" "diff"; do
 done
 grows modules 4000 stuck -i host --vm one --guest-modules file
 grows qemu_names 4000 merge -q --qemu file:simple host
+grows doorbells 4000 merge -q --trace-events "$golden/qemu-events.txt" --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
 grows qemu_events 4000 qemu list-formats file
 [ $left = 0 ] || skip "$left more" "make check-all has them"
