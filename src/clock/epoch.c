@@ -258,43 +258,44 @@ int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_cl
 	return 0;
 }
 
-/* Room for one more epoch is reserved. */
+/* Room for one more epoch is reserved. NULL: what it is from now on is not known. */
 static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t host,
 		     const struct pvclock *pv)
 {
 	struct epoch e = c->n ? *newest(c) : (struct epoch){ 0 };
 
-	if (e.has_pv && pvclock_same_body(&e.pv, pv))
+	if (pv ? e.has_pv && pvclock_same_body(&e.pv, pv) : !e.has_pv)
 		return;
 	e.from = host;
-	e.pv = *pv;
-	e.has_pv = true;
+	e.has_pv = pv;
+	e.pv = pv ? *pv : e.pv;
 	epoch_push(vm, c, e);
 }
 
-/* Epochs of all vCPUs, for 300 MB: a file may claim thousands of vCPUs, and records without end. */
-#define ANNOUNCED_MAX (1u << 22)
+/*
+ * Epochs of all vCPUs, for 25 MB: a file may claim thousands of vCPUs, and a guest make records
+ * without end. Then its kvmclock is unknown from there on, and others' are what they were.
+ */
+#define ANNOUNCED_MAX (1u << 18)
 
 static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvclock *pv)
 {
+	bool news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
 	size_t i;
 	int err;
 
-	if (vm->has_pv && !pvclock_same_body(&vm->pv, pv))
-		vm->announced += vm->n;
-	if (vm->announced > ANNOUNCED_MAX)
-		return -ENOMEM;
 	for (i = 0; i < vm->n; i++) {
 		err = epoch_reserve(vm->vcpus[i], 1);
 		if (err)
 			return err;
 	}
+	vm->announced += news ? vm->n : 0;
+	vm->has_pv = vm->announced <= ANNOUNCED_MAX;
 	for (i = 0; i < vm->n; i++)
-		announce(vm, vm->vcpus[i], host, pv);
-	if (!vm->has_pv || !pvclock_same_body(&vm->pv, pv))
+		announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
+	if (news)
 		vm->pv_from = host;
 	vm->pv = *pv;
-	vm->has_pv = true;
 	return 0;
 }
 
@@ -306,6 +307,8 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	err = err ?: pvclock_check(pv);
 	if (err)
 		return err;
+	if (vm->announced > ANNOUNCED_MAX)
+		return advance(vm, host);
 	if (pv->flags & PVCLOCK_TSC_STABLE) {
 		err = announce_to_all(vm, host, pv);
 	} else {
