@@ -11,8 +11,6 @@
 #include "kvmft/hostmap.h"
 #include "priv.h"
 
-#define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
-
 struct hostmap_event {
 	uint64_t ts;
 	enum event_role kind;
@@ -25,18 +23,16 @@ struct hostmap_event {
 	struct pvclock pv;
 };
 
-int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
-			const struct rec *rec)
+void hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
+			 const struct rec *rec)
 {
 	struct hostmap_event *e;
 	uint64_t width;
 
-	if (m->nevent >= MAX_CLOCK_EVENTS)
-		return -E2BIG;
 	e = xarray_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
 	e->ts = rec->ts;
 	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
-		return 0; /* its time is not on the line */
+		return; /* its time is not on the line */
 	e->kind = kind;
 	e->tid = fmt_pid(m->fmt, rec);
 	e->vm = -1;
@@ -54,7 +50,6 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 	default: break;
 	}
 	m->nevent++;
-	return 0;
 }
 
 COMPARE_BY(event_cmp, struct hostmap_event, .ts);
@@ -280,7 +275,7 @@ void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 		 * Events without a thread were not recorded but added; the same code adds them
 		 * again.
 		 */
-		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
+		if (e->tid <= 0 || has_event(m, n, &at, e))
 			continue;
 		xarray_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e));
 		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);

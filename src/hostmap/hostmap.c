@@ -176,18 +176,19 @@ static void scan_thread(struct scan *s, const struct rec *rec)
 }
 
 /* Not inline, with a copy of the event, so that the walk keeps its own in registers. */
-static __attribute__((noinline)) int scan_other(struct scan *s, struct rec rec)
+static __attribute__((noinline)) void scan_other(struct scan *s, struct rec rec)
 {
 	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec.id);
 
 	if (rec.id == s->entry_id) {
 		scan_thread(s, &rec);
-		return 0;
+		return;
 	}
 	for (size_t k = 0; k < ARRAY_SIZE(s->clock) && ev; k++)
-		if (ev == s->clock[k].ev)
-			return hostmap_clock_event(s->m, clock_events[k], &s->clock[k], &rec);
-	return 0;
+		if (ev == s->clock[k].ev) {
+			hostmap_clock_event(s->m, clock_events[k], &s->clock[k], &rec);
+			return;
+		}
 }
 
 /* The thread of the last entry is there again: does it enter another vCPU? */
@@ -201,13 +202,12 @@ static inline bool scan_floats(const struct scan *s, const struct rec *rec)
 static inline int scan_event(void *arg, const struct rec *rec)
 {
 	struct scan *s = arg;
-	int ret = 0;
 
 	s->m->events++;
 	if (rec->id == s->entry_id) {
 		s->m->entries++;
 		if (fmt_pid(s->m->fmt, rec) != s->last_tid || scan_floats(s, rec))
-			ret = scan_other(s, *rec);
+			scan_other(s, *rec);
 		if (s->t) {
 			s->t->first = MIN(s->t->first, rec->ts);
 			s->t->last = MAX(s->t->last, rec->ts);
@@ -215,9 +215,9 @@ static inline int scan_event(void *arg, const struct rec *rec)
 	} else if (rec->id == s->exit_id) {
 		s->m->exits++;
 	} else if (s->clock_ids >> (rec->id % 64) & 1) {
-		ret = scan_other(s, *rec);
+		scan_other(s, *rec);
 	}
-	return ret;
+	return 0;
 }
 
 void hostmap_chain(struct hostmap *m)

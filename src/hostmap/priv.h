@@ -16,9 +16,9 @@ void hostmap_chain(struct hostmap *m);
 /* The VM of an emitting thread; -1 if unknown. */
 ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid);
 
-/* epochs.c: notes one event of a clock. 0, -ENOMEM, or -E2BIG: more than any capture has. */
-int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
-			const struct rec *rec) __must_check;
+/* epochs.c: notes one event of a clock. */
+void hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
+			 const struct rec *rec);
 /* Builds the epochs of one VM from what is known now. 0 or -ENOMEM. */
 int hostmap_epochs(struct hostmap *m, size_t vm) __must_check;
 /* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
