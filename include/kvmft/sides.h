@@ -13,6 +13,7 @@
 #include "kvmft/stream.h"
 
 #define SIDES_DEFAULT "kvmft.data" /* the session's name if none is given */
+#define SIDES_OVER    5 /* exit status, to record alone, of blame: the budget was exceeded */
 
 struct sides_config {
 	struct str_list guests;	 /* NAME[=COMMAND]; NAME=qga:SOCKET */
@@ -35,6 +36,7 @@ struct sides_config {
 	 * as text, which is split at blanks outside quotes. NULL: none.
 	 */
 	const char *after_snapshot;
+	const char *on_over; /* for the shell, when that one ends with SIDES_OVER; NULL: nothing */
 	bool temp; /* the session is kept in memory, and removed at the end */
 	/*
 	 * Called with what to show: lines[n] replace those of the last call. NULL: nothing is

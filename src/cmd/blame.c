@@ -5,6 +5,7 @@
 #include "options.h"
 #include "kvmft/results.h"
 #include "kvmft/pairing.h"
+#include "kvmft/sides.h"
 #include "many_print.h"
 #include "sink.h"
 
@@ -316,9 +317,12 @@ static int over_budget(const struct blame_cmd *m)
 		left -= MIN(left, sum);
 	}
 	str_ns(time, sizeof(time), tsc_cycles_to_ns(s->end - s->begin, khz));
-	return err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s%s:%s",
-		       (unsigned long long)over, (unsigned long long)blame_measured(m->b.b), time,
-		       s->sure ? "" : ", not sure", b.s ?: "");
+	err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s%s:%s",
+		(unsigned long long)over, (unsigned long long)blame_measured(m->b.b), time,
+		s->sure ? "" : ", not sure", b.s ?: "");
+	if (m->o->naming)
+		m->err->code = SIDES_OVER;
+	return -ERANGE;
 }
 
 /* Nothing was over the budget by the stamps of guests: 0, or the first whose stamps are wrong. */

@@ -98,6 +98,8 @@ static const struct opt record_options[] = {
 	       "what kvmft blame says of the last second before that"),
 	OPTION(0, "blame-options", OPT_STR, struct record_options, blame_options, "OPTIONS",
 	       "... with these options: '--last 5s --than 1ms'"),
+	OPTION(0, "on-over", OPT_STR, struct record_options, sides.on_over, "COMMAND",
+	       "... and run this by sh each time their --budget was exceeded"),
 	/* What --guest runs in a guest: options and orders come from standard input. */
 	{ .name = "remote",
 	  .type = OPT_FLAG,
@@ -277,7 +279,7 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
 	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push ||
-	    o->sides.timeout.set || o->blame)
+	    o->sides.timeout.set || o->blame || o->sides.on_over)
 		return err_usage(err, "options for guests go with --guest NAME");
 	return record_here(&o->c, argc, argv, err);
 }
@@ -307,7 +309,7 @@ const struct cmd cmd_record = {
 		  "the ring and the disk: buffer-size clock flush sync "
 		  "min-free rotate keep before output-dir force\n"
 		  "guests: guest-events guest-command guest-options guest-timeout push push-file "
-		  "blame blame-options",
+		  "blame blame-options on-over",
 	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,
 	.run = record_cmd,

@@ -189,6 +189,23 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
 	return !ret && pid < 0 ? err_why(err, errno, "cannot fork") : pid;
 }
 
+pid_t side_shell(const char *command, const char *session, mode_t mask)
+{
+	pid_t pid = fork();
+	char *path;
+
+	if (pid)
+		return pid < 0 ? -errno : pid;
+	side_leave_terminal();
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)umask(mask);
+	path = realpath(session, NULL);
+	if (path && !setenv("KVMFT_SESSION", path, 1))
+		execl("/bin/sh", "sh", "-c", command, NULL);
+	dprintf(STDERR_FILENO, "kvmft: --on-over: %s\n", strerror(errno));
+	_exit(127);
+}
+
 /*
  * Reads two pipes to their ends; -ETIMEDOUT if that takes too long, -EINTR if the result is not
  * wanted any more.

@@ -107,6 +107,22 @@ static int snapshots_tick(struct sides *x)
 	return MIN(pid, 0);
 }
 
+/* It may have found what --on-over is for. */
+static void snapshot_shown(struct sides *x, int status)
+{
+	struct snapshots *n = &x->snapshots;
+	bool over = x->c->on_over && WIFEXITED(status) && WEXITSTATUS(status) == SIDES_OVER;
+
+	if (n->over)
+		x->note("--on-over: %s %d", WIFEXITED(status) ? "exit status" : "killed by signal",
+			WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	n->pid = over && !n->over ? side_shell(x->c->on_over, x->shown, x->umask) : 0;
+	if (n->pid < 0)
+		x->note("--on-over: cannot fork: %s", strerror(-n->pid));
+	n->pid = MAX(n->pid, 0);
+	n->over = n->pid > 0;
+}
+
 /*
  * The others may know the cause of what one side saw: their rings still hold it. But a guest can
  * say that without end, and each time may cost the others their oldest segments: after the first
@@ -230,12 +246,13 @@ static void give_up(struct side *s)
 static void sides_take_signals(struct sides *x)
 {
 	struct signalfd_siginfo si;
+	int status;
 
 	while (read(x->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD) {
 			if (x->snapshots.pid &&
-			    waitpid(x->snapshots.pid, NULL, WNOHANG) == x->snapshots.pid)
-				x->snapshots.pid = 0;
+			    waitpid(x->snapshots.pid, &status, WNOHANG) == x->snapshots.pid)
+				snapshot_shown(x, status);
 			if (x->reader > 0 &&
 			    waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
 				x->reader = 0;
@@ -808,6 +825,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	if (c->push_file && !c->push)
 		return err_usage(err, "--push-file goes with --push");
 	ret = side_specs(c, &x.spec, &x.nspec, err);
+	if (!ret && c->on_over && (!c->after_snapshot || !strstr(c->after_snapshot, "--budget")))
+		ret = err_usage(err, "--on-over goes with --blame and a --budget in --blame-options");
 	if (!ret && c->after_snapshot)
 		ret = side_split(c->after_snapshot, "--blame-options", &x.snapshots.words, err);
 	if (ret) {

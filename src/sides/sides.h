@@ -102,6 +102,7 @@ struct snapshots {
 	struct remote_words words; /* n = 0: there is none */
 	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
 	pid_t pid;		   /* of the command; 0 = it does not run */
+	bool over;		   /* that is --on-over's */
 	bool ever;		   /* a snapshot was requested at all */
 };
 
@@ -164,6 +165,8 @@ int side_pipe(int fds[2], struct kvmft_err *err) __must_check;
  */
 typedef void side_fn(void *arg, int said);
 int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __must_check;
+/* A shell runs command, with the session's path in KVMFT_SESSION: its PID, or -errno. */
+pid_t side_shell(const char *command, const char *session, mode_t mask);
 /*
  * Runs prefix and words, where a shell would find it. Descriptors in and out become its standard
  * input and output (borrowed); -1 = /dev/null. *words: its standard error, to be read. Its PID, or

@@ -651,6 +651,8 @@ done
 run "$kvmft" blame -q --budget 5us --what timerlat "$tmp/host" "$tmp/guest=one"
 status_is 1 "over the budget"
 err_has '1 of 1 over the budget; the worst is 6 us: the host 5.2 us, the guest.s kernel 800 ns$' "... and whose time it was"
+run "$kvmft" blame -q --naming "kvmft blame host" --from 0 --budget 5us --what timerlat "$tmp/host" "$tmp/guest=one"
+status_is 5 "... as record --on-over hears it, who must tell it from a failure"
 grep -v sched_switch "$tmp/both" >"$tmp/less"
 all_recorded=$recorded
 recorded=$(echo "$recorded" | sed 's/[a-z:]*sched_switch//')

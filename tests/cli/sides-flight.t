@@ -77,7 +77,7 @@ nothing_left_soon "flight recorders"
 
 # This machine shows no entries of vCPUs: that is what blame says of it.
 begin_sides --flight-recorder -b 1M --trigger "kvm:kvm_write_tsc_offset$ours" --guest "g1=$guest" --guest-options "$opts -b 1M" \
-	--blame --blame-options "--tsc-offset 0 --to='3600'"
+	--blame --blame-options "--tsc-offset 0 --to='3600' --budget 1us" --on-over "echo over"
 "$tinyvm" --iterations 10 >/dev/null
 wait_until has_line g1 'segment n=0 why=control'
 ok "the host's trigger stops the guest, too" has_line g1 'segment n=0 why=control'
@@ -87,6 +87,7 @@ ok "the answer of blame comes while that goes on" kill -0 "$recorder"
 # Whose guest it is nobody can tell where others have VMs: the remedy is a command line.
 err_has '^kvmft( record)?: (nothing was late|no event of a vCPU|.* name its VM: kvmft blame /.*/host /.*/GUEST=SEL\. )' \
 	"... by itself"
+is "$(cat "$out")" "" "... and the command of --on-over is not run for that"
 kill -INT "$recorder"
 ended
 status_is 0 "... exit 0"

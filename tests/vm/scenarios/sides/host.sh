@@ -158,6 +158,8 @@ blamed()
 	note "... after $(($(uptime_cs) - begin))/100 s"
 	check "... and it does go on" kill -0 "$recorder"
 	sed 's/^/# /' /tmp/marker.out
+	check "... the command of --on-over has run, and knows where the recordings are" wait_until 10 grep -q '^over: /tmp/marker: host session vm1$' /tmp/marker.out
+	check "... its exit status is said" wait_until 10 grep -q '^kvmft: --on-over: exit status 7$' /tmp/marker.err
 	check "... with parts" grep -qE '^ +[0-9.]+ ms +[0-9]+ %  stopped' /tmp/marker.out
 }
 
@@ -166,8 +168,9 @@ blamed()
 step_marker()
 {
 	DURATION=40s
-	triggered marker marker=slow mark --blame --blame-options '--last 10s --than 300ms' -e default \
-		-e sched:sched_switch -e sched:sched_wakeup
+	# shellcheck disable=SC2016 # for the shell that record starts
+	triggered marker marker=slow mark --blame --blame-options '--last 10s --budget 300ms' -e default \
+		--on-over 'echo "over: $KVMFT_SESSION:" $(ls "$KVMFT_SESSION"); exit 7' -e sched:sched_switch -e sched:sched_wakeup
 	check "... a file for markers is named" grep -q 'vm1: .* written to /[^ ]*/kvmft[^ ]*/trace_marker$' /tmp/marker.err
 }
 
