@@ -109,8 +109,8 @@ void advise_free(struct advise *a); /* NULL is fine */
 void advise_feed(struct advise *a, const struct tl_item *i);
 /* At the end of the walk, after clockcheck_finish(). */
 void advise_finish(struct advise *a);
-/* least: how much it must cost, in thousandths. */
-void advise_cost(const struct advise *a, size_t vm, enum advice is, uint64_t least,
+#define ADVISE_LEAST 10u /* what it must cost, in thousandths of a CPU, or of the time */
+void advise_cost(const struct advise *a, size_t vm, enum advice is,
 		 struct advice_cost *cost);
 /* Only what is measured: pm, low, high and the counts; also of a sum that is no rule. */
 void advise_mean(const struct advise *a, size_t vm, enum advice sum, struct advice_cost *cost);

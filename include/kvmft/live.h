@@ -105,7 +105,7 @@ enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_
 struct exits_config {
 	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
 	const char *tids, *vm, *file;
-	bool alltids, time, latency, top, verbose, per_vm;
+	bool alltids, time, latency, top, per_vm;
 	int format; /* enum exits_format, -1 = not given */
 	int engine; /* enum exits_engine_choice, -1 = not given */
 };

@@ -196,19 +196,15 @@ void clockcheck_metrics(const struct clockcheck *c, unsigned int width, struct s
 
 /* ---- settings that cost something ---- */
 
-/* What is printed; least: in thousandths of a CPU, or of the time. */
-struct advise_view {
-	const struct advise *a; /* borrowed, finished */
-	uint64_t least;
-};
-void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b);
-void advise_json(const struct advise_view *w, unsigned int width, struct sbuf *b);
+/* Of what is finished. */
+void advise_text(const struct advise *a, unsigned int width, struct sbuf *b);
+void advise_json(const struct advise *a, unsigned int width, struct sbuf *b);
 /* What a change saved, of what it was foretold to: "rule: ...". The first VM that is shown. */
-bool advise_shown(const struct advise_view *w, size_t vm);
+bool advise_shown(const struct advise *a, size_t vm);
 enum advise_kept { ADVISE_AS_FORETOLD, ADVISE_OTHERWISE, ADVISE_CANNOT_TELL };
-enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm[2], enum advice is,
+enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2], enum advice is,
 				  struct sbuf *b);
-void advise_metrics(const struct advise_view *w, unsigned int width, struct sbuf *b);
+void advise_metrics(const struct advise *a, unsigned int width, struct sbuf *b);
 
 /* ---- captures as trace.dat ---- */
 

@@ -490,8 +490,7 @@ void advise_mean(const struct advise *a, size_t at, enum advice sum, struct advi
 	cost->high = cost->pm + off;
 }
 
-void advise_cost(const struct advise *a, size_t at, enum advice is, uint64_t least,
-		 struct advice_cost *cost)
+void advise_cost(const struct advise *a, size_t at, enum advice is, struct advice_cost *cost)
 {
 	const struct clock_vm *clocks = &a->clocks->vm[at];
 	const char *polls = advise_param(a, "kvm", "halt_poll_ns");
@@ -506,11 +505,11 @@ void advise_cost(const struct advise *a, size_t at, enum advice is, uint64_t lea
 	if (is == ADVICE_MIGRATES)
 		cost->speaks &= cost->count >= MOVES_N && cost->per_s >= MOVES * a->vm[at].n;
 	else if (advice_rules[is].cost != ADVICE_COUNT)
-		cost->speaks &= cost->pm >= least;
+		cost->speaks &= cost->pm >= ADVISE_LEAST;
 	if (advice_rules[is].cost == ADVICE_CPU)
 		cost->speaks &= cost->per_s >= PER_S || !a->cap->tsc_khz;
 	if (cost->speaks && (is == ADVICE_POLL_WASTE || is == ADVICE_POLL_OFF))
 		cost->speaks = !strcmp(polls, "0") == (is == ADVICE_POLL_OFF);
-	cost->vague = cost->speaks && advice_rules[is].cost != ADVICE_COUNT && cost->low < least;
+	cost->vague = cost->speaks && advice_rules[is].cost != ADVICE_COUNT && cost->low < ADVISE_LEAST;
 	cost->speaks &= !cost->vague;
 }

@@ -14,7 +14,7 @@
 
 static const char *const advise_formats[] = { "text", "json", "openmetrics", NULL };
 
-static void (*const advise_print[])(const struct advise_view *w, unsigned int width,
+static void (*const advise_print[])(const struct advise *a, unsigned int width,
 				    struct sbuf *b) = {
 	advise_text,
 	advise_json,
@@ -24,15 +24,13 @@ static void (*const advise_print[])(const struct advise_view *w, unsigned int wi
 struct advise_opts {
 	struct sink_file file; /* first */
 	const char *vm;
-	struct opt_u64 khz, least, duration;
+	struct opt_u64 khz, duration;
 	int format;
 	bool live;
 };
 
 static const struct opt advise_options[] = {
 	VM_OPTION(struct advise_opts, vm),
-	OPTION(0, "least", OPT_U64, struct advise_opts, least, "N",
-	       "leave out what costs less than N thousandths of a CPU (default: 10)"),
 	RATE_OPTION(struct advise_opts, khz),
 	FORMAT_OPTION(struct advise_opts, advise_formats),
 	OPTION('d', "duration", OPT_DURATION, struct advise_opts, duration, "D",
@@ -46,7 +44,7 @@ static const struct opt advise_options[] = {
 struct advised {
 	struct pairing p;
 	struct clockcheck *c;
-	struct advise_view w;
+	const struct advise *a;
 	int64_t vm;
 	bool whole;
 };
@@ -79,7 +77,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 				"%s: no VM ran: record kvm_entry on the host while one does", path);
 	d->c = clockcheck_new(d->p.t, d->vm);
 	a = advise_new(d->c);
-	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
+	d->a = a;
 	ret = tl_start(d->p.t, err);
 	while (!ret && (ret = tl_next(d->p.t, &item)) > 0) {
 		clockcheck_feed(d->c, item);
@@ -100,7 +98,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 
 static void advised_free(struct advised *d)
 {
-	advise_free((struct advise *)d->w.a);
+	advise_free((struct advise *)d->a);
 	clockcheck_free(d->c);
 	pairing_close(&d->p);
 }
@@ -116,7 +114,7 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --duration is for this host, now: without HOST");
 	ret = ret ?: advised_read(&d, o, argc, argv, err);
 	if (!ret) {
-		advise_print[MAX(o->format, 0)](&d.w, o->file.page.width, &b);
+		advise_print[MAX(o->format, 0)](d.a, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	return ret ?: d.whole ? KVMFT_OK : KVMFT_INCOMPLETE;
@@ -125,18 +123,15 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 static int advise_live(void *opts, struct kvmft_err *err)
 {
 	const struct advise_opts *o = opts;
-	char least[24];
 	const struct captures_live l = {
 		.format = advise_formats[MAX(o->format, 0)],
 		.sel = o->vm,
 		.page = &o->file.page_opts,
-		.more = { o->least.set ? "--least" : NULL, o->least.set ? least : NULL },
 	};
 	struct record_config host = {
 		.duration = { true, o->duration.set ? o->duration.v : LIVE_NS },
 	};
 
-	snprintf(least, sizeof(least), "%" PRIu64, o->least.v);
 	if (o->khz.set)
 		return err_usage(err, "option --tsc-khz goes with HOST");
 	return captures_live("advise", &host, &l, err);
@@ -147,8 +142,8 @@ static int predict_vm(const struct advised *d, size_t *vm, struct kvmft_err *err
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < d->w.a->n; i++) {
-		if (!advise_shown(&d->w, i))
+	for (size_t i = 0; i < d->a->n; i++) {
+		if (!advise_shown(d->a, i))
 			continue;
 		*vm = i;
 		n++;
@@ -163,7 +158,7 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 	const struct advise_opts o = { .vm = sel };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct advised d[2] = { { .vm = -1 }, { .vm = -1 } };
-	struct advise_view w[2];
+	const struct advise *a[2];
 	int is = 0, ret = 0;
 	size_t vm[2];
 
@@ -173,14 +168,14 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 		return err_usage(err, "'%s' is no rule of kvmft advise with a cost", rule);
 	for (int i = 0; i < 2 && !ret; i++) {
 		ret = advised_read(&d[i], &o, 1, path + i, err) ?: predict_vm(&d[i], &vm[i], err);
-		w[i] = d[i].w;
-		if (!ret && !advise_known(w[i].a, vm[i], (enum advice)is))
+		a[i] = d[i].a;
+		if (!ret && !advise_known(a[i], vm[i], (enum advice)is))
 			ret = err_lack(err, ENODATA,
 				       "%s cannot answer %s: `kvmft advise` says what to record",
 				       path[i], rule);
 	}
 	if (!ret) {
-		enum advise_kept kept = advise_predicted(w, vm, (enum advice)is, &b);
+		enum advise_kept kept = advise_predicted(a, vm, (enum advice)is, &b);
 
 		ret = sink_print(&b, f, err) ?: cli_flush(err);
 		ret = ret
@@ -206,7 +201,7 @@ const struct cmd cmd_advise = {
 		"events were lost.",
 	.examples = "  kvmft advise -d 30\n"
 		    "  kvmft record -e default -e mem -d 10 -o host && kvmft advise host\n"
-		    "  kvmft advise --vm vm1 --least 50 host.dat\n"
+		    "  kvmft advise --vm vm1 host.dat\n"
 		    "  kvmft advise --format json host",
 	.opts = advise_options,
 	.opts_size = sizeof(struct advise_opts),

@@ -10,7 +10,7 @@
 
 struct boot_cmd_opts {
 	struct sink_file file; /* first */
-	const char *vm, *until, *text;
+	const char *vm, *until;
 	struct opt_u64 khz, top;
 	int format;
 	bool all;
@@ -19,9 +19,8 @@ struct boot_cmd_opts {
 
 static const struct opt boot_options[] = {
 	OPTION(0, "until", OPT_STR, struct boot_cmd_opts, until, "EVENT",
-	       "up to this event, [SYSTEM:]NAME[/FILTER/], of the VM"),
-	OPTION(0, "until-text", OPT_STR, struct boot_cmd_opts, text, "TEXT",
-	       "... or until the guest has written TEXT to its first serial port"),
+	       "up to this event, [SYSTEM:]NAME[/FILTER/], of the VM; text=TEXT: until the guest has\n"
+	       "written TEXT to its first serial port"),
 	VM_OPTION(struct boot_cmd_opts, vm),
 	OPTION(0, "top", OPT_U64, struct boot_cmd_opts, top, "N",
 	       "functions of a phase, with symbols (default: 3)"),
@@ -95,10 +94,16 @@ static void boot_head(struct json *j, const void *ctx)
 	evidence_json("needs", d->rows.needs, j);
 }
 
+static const char *until_text(const struct boot_cmd_opts *o)
+{
+	return o->until && str_starts(o->until, "text=") ? o->until + strlen("text=") : NULL;
+}
+
 static int boot_one(struct boot_doc *d, int side, bool *whole, struct kvmft_err *err)
 {
 	const struct pairing_opts po = { .khz = &d->o->khz, .need = PAIRING_VCPUS };
-	struct boot_ask bo = { .vm = -1, .until = d->o->until, .text = d->o->text,
+	const char *text = until_text(d->o);
+	struct boot_ask bo = { .vm = -1, .until = text ? NULL : d->o->until, .text = text,
 				.top = d->o->top.set ? d->o->top.v : 3 };
 	struct pairing p = { 0 };
 	struct guest_syms syms = { 0 };
@@ -145,8 +150,8 @@ static int boot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	bool whole = true, one = true, text = !strcmp(format, "text");
 	int ret = 0;
 
-	if (o->text && (o->until || !*o->text || strlen(o->text) > BOOT_TEXT))
-		return err_usage(err, "--until-text: 1 to %u letters, and without --until", BOOT_TEXT);
+	if (until_text(o) && (!*until_text(o) || strlen(until_text(o)) > BOOT_TEXT))
+		return err_usage(err, "--until text=: 1 to %u letters", BOOT_TEXT);
 	for (int k = 0; k < argc && !ret; k++, whole &= one)
 		ret = boot_one(&d, k, &one, err);
 	t.n = d.rows.n;
@@ -181,9 +186,9 @@ const struct cmd cmd_boot = {
 		"kvmft record -e default -e mem -e boot -- qemu-system-x86_64 ...",
 	.examples = "  kvmft boot kvmft.data\n"
 		    "  kvmft boot --until 'kvm_pio/port == 0xf4/' host\n"
-		    "  kvmft boot --until-text 'login:' before after",
+		    "  kvmft boot --until text=login: before after",
 	.opts = boot_options,
-	.groups = "until until-text vm top all format\n"
+	.groups = "until vm top all format\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "output: tsc-khz color wide",
 	.opts_size = sizeof(struct boot_cmd_opts),

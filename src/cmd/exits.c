@@ -35,12 +35,10 @@ static const struct opt exits_options[] = {
 	       "write each table to FILE, which is replaced in one step"),
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
 		      "what counts: the kernel (hist triggers), or kvmft from recorded events\n"
-		      "(default: the kernel where it can)"),
+		      "(default: the kernel where it can); says which"),
 	OPTION(0, "map-size", OPT_U64, struct exits_config, map_size, "CELLS",
 	       "size of the kernel's map, a cell per thread and reason: 128 to 131072\n"
 	       "(default: by the number of vCPUs)"),
-	OPTION('V', "verbose", OPT_FLAG, struct exits_config, verbose, NULL,
-	       "say which engine runs"),
 	/* kvmexit's long form of -v */
 	{ .name = "v",
 	  .type = OPT_U64,
@@ -134,7 +132,7 @@ const struct cmd cmd_exits = {
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.groups = "pid vm alltids interval count time latency top format per-vm\n"
-		  "less usual: vcpu tid tids output engine map-size verbose",
+		  "less usual: vcpu tid tids output engine map-size",
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,
 	.max_args = 1,

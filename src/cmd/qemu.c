@@ -31,15 +31,11 @@ static void qemu_print_notes(const struct sbuf *notes)
 
 struct events_opts {
 	struct qemu_target target;
-	int format, state;
+	int format;
 };
-
-static const char *const state_choices[] = { "unavailable", "disabled", "enabled", NULL };
 
 static const struct opt events_options[] = {
 	QEMU_TARGET_OPTIONS(struct events_opts, target),
-	OPTION_CHOICE(0, "state", struct events_opts, state, "STATE", state_choices,
-		      "only events in this state"),
 	OPTION_CHOICE(0, "format", struct events_opts, format, "FORMAT", cli_formats,
 		      "how to print them (default: text)"),
 	OPT_END,
@@ -116,20 +112,15 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			ret = mon_switches_add(&s, argv[i], false, err);
 		ret = ret ?: qemu_check(&v.all, &s, &notes, err);
 		for (size_t i = 0; i < v.all.n && !ret; i++)
-			v.shown[i] = (!argc || mon_switches_get(&s, v.all.v[i].name) >= 0) &&
-				     (o->state < 0 || v.all.v[i].state == (enum mon_state)o->state);
+			v.shown[i] = !argc || mon_switches_get(&s, v.all.v[i].name) >= 0;
 		mon_switches_free(&s);
 	}
 	if (!ret) {
 		events_print(&v, o->format, &b);
 		ret = sink_print(&b, stdout, err);
 	}
-	if (!ret) {
+	if (!ret)
 		qemu_print_notes(&notes);
-		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)
-			cli_note(
-				"HMP only says on or off: events that were compiled out are shown as disabled");
-	}
 	sbuf_free(&v.version);
 	free(v.shown);
 	mon_events_free(&v.all);
@@ -145,7 +136,7 @@ static const struct cmd cmd_qemu_events = {
 		"Prints the events that a PATTERN matches (default: all), with * and ? as wildcards.\n"
 		"unavailable: compiled out, nothing can switch it on; (vcpu): traced for each vCPU.",
 	.examples = "  kvmft qemu events --vm vm1 'virtio_*'\n"
-		    "  kvmft qemu events --monitor /run/vm1.qmp --state enabled",
+		    "  kvmft qemu events --monitor /run/vm1.qmp | grep ^enabled",
 	.opts = events_options,
 	.opts_size = sizeof(struct events_opts),
 	.run = events_run,

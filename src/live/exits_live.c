@@ -427,7 +427,7 @@ static int exits_prepare(struct exits_run *x)
 	ret = x->engine->start(x);
 	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;
-	if (x->c->verbose)
+	if (x->c->engine >= 0)
 		x->note("the kernel cannot count: %s", x->err->text);
 	x->engine->stop(x);
 	*x->err = (struct kvmft_err){ .text = "" };
@@ -497,7 +497,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 		uint64_t begun = util_now_ns();
 		char text[32];
 
-		if (c->verbose)
+		if (c->engine >= 0)
 			note("%s", x.engine_text.s ?: x.engine->name);
 		if (seen && c->duration.set)
 			note("exit reasons of %s, for %s", x.target.title.s,

@@ -14,14 +14,14 @@ struct advice_list {
 	bool vague; /* there are such */
 };
 
-static void advice_list(const struct advise_view *w, size_t vm, struct advice_list *l)
+static void advice_list(const struct advise *a, size_t vm, struct advice_list *l)
 {
 	l->n = 0;
 	l->vague = false;
 	for (int r = 0; r < ADVICE_RULES; r++) {
 		size_t at = l->n;
 
-		advise_cost(w->a, vm, (enum advice)r, w->least, &l->cost[r]);
+		advise_cost(a, vm, (enum advice)r, &l->cost[r]);
 		l->vague |= l->cost[r].vague;
 		if (!l->cost[r].speaks)
 			continue;
@@ -32,9 +32,9 @@ static void advice_list(const struct advise_view *w, size_t vm, struct advice_li
 	}
 }
 
-bool advise_shown(const struct advise_view *w, size_t vm)
+bool advise_shown(const struct advise *a, size_t vm)
 {
-	return clockcheck_shown(w->a->clocks, vm) && w->a->vm[vm].last > w->a->vm[vm].first;
+	return clockcheck_shown(a->clocks, vm) && a->vm[vm].last > a->vm[vm].first;
 }
 
 /* The parts are of the least length, and few. */
@@ -73,7 +73,7 @@ static size_t advice_keys(const struct advice_sum *s, const struct advice_key *o
 	return n;
 }
 
-static void advice_add_key(const struct advise_view *w, enum advice is, const struct advice_sum *s,
+static void advice_add_key(const struct advise *a, enum advice is, const struct advice_sum *s,
 			   const struct advice_key *k, struct sbuf *b)
 {
 	if (k == &s->key[ADVICE_KEYS - 1])
@@ -81,7 +81,7 @@ static void advice_add_key(const struct advise_view *w, enum advice is, const st
 	else if (is == ADVICE_CLOCK_READS)
 		sbuf_add(b, clock_reads[k->key].name);
 	else if (k->role == EV_SWITCH)
-		sbuf_add(b, tl_comm(tl_source(w->a->t, 0), (int32_t)k->key));
+		sbuf_add(b, tl_comm(tl_source(a->t, 0), (int32_t)k->key));
 	else if (k->role == EV_CPU_IDLE)
 		sbuf_addf(b, "state %" PRIu64, k->key);
 	else
@@ -94,7 +94,7 @@ static void advice_add_key(const struct advise_view *w, enum advice is, const st
 }
 
 /* What the host's modules were set to, where that matters. */
-static void add_params(const struct advise_view *w, enum advice is, struct sbuf *b)
+static void add_params(const struct advise *a, enum advice is, struct sbuf *b)
 {
 	static const struct {
 		enum advice is;
@@ -109,7 +109,7 @@ static void add_params(const struct advise_view *w, enum advice is, struct sbuf 
 
 	for (size_t i = 0; i < ARRAY_SIZE(params); i++) {
 		const char *value = params[i].is == is
-					    ? advise_param(w->a, params[i].module, params[i].name)
+					    ? advise_param(a, params[i].module, params[i].name)
 					    : NULL;
 
 		if (value)
@@ -118,32 +118,32 @@ static void add_params(const struct advise_view *w, enum advice is, struct sbuf 
 }
 
 /* " (inhibited for 812 ms by PIT_REINJ)" */
-static void add_inhibits(const struct advise_view *w, const struct advise_vm *v, struct sbuf *b)
+static void add_inhibits(const struct advise *a, const struct advise_vm *v, struct sbuf *b)
 {
-	if (!v->inhibits || v->inhibit_gaps != w->a->gaps)
+	if (!v->inhibits || v->inhibit_gaps != a->gaps)
 		return;
 	sbuf_add(b, " (inhibited");
-	if (w->a->cap->tsc_khz && v->last > v->inhibited)
+	if (a->cap->tsc_khz && v->last > v->inhibited)
 		sbuf_addf(b, " for %" PRIu64 " ms",
-			  tsc_cycles_to_ns(v->last - v->inhibited, w->a->cap->tsc_khz) / 1000000);
+			  tsc_cycles_to_ns(v->last - v->inhibited, a->cap->tsc_khz) / 1000000);
 	sbuf_add(b, " by ");
-	event_apicv_inhibits(w->a->cap, v->inhibits, b);
+	event_apicv_inhibits(a->cap, v->inhibits, b);
 	sbuf_addc(b, ')');
 }
 
-static void add_sentence(const struct advise_view *w, size_t vm, enum advice is,
+static void add_sentence(const struct advise *a, size_t vm, enum advice is,
 			 const struct advice_cost *cost, struct sbuf *b)
 {
-	const struct clock_vm *clocks = &w->a->clocks->vm[vm];
-	const struct advise_vm *v = &w->a->vm[vm];
+	const struct clock_vm *clocks = &a->clocks->vm[vm];
+	const struct advise_vm *v = &a->vm[vm];
 	const struct advice_sum *s = advice_sum_of(v, is);
 	const struct advice_key *key[KEYS_SHOWN];
 	size_t nkeys = advice_keys(s, key);
 
 	sbuf_add(b, advice_rules[is].what);
-	add_params(w, is, b);
+	add_params(a, is, b);
 	if (is == ADVICE_APICV)
-		add_inhibits(w, v, b);
+		add_inhibits(a, v, b);
 	for (size_t k = 0; is == ADVICE_CLOCKS && k < clocks->nseen; k++)
 		if (!clock_rules[clocks->seen[k].is].note && clocks->seen[k].is != CLOCK_READS)
 			sbuf_addf(b, " %s", clock_rules[clocks->seen[k].is].id);
@@ -154,7 +154,7 @@ static void add_sentence(const struct advise_view *w, size_t vm, enum advice is,
 		sbuf_addf(b, ", %" PRIu64 "/s", cost->per_s);
 	for (size_t k = 0; k < nkeys; k++) {
 		sbuf_add(b, k ? ", " : " (");
-		advice_add_key(w, is, s, key[k], b);
+		advice_add_key(a, is, s, key[k], b);
 		sbuf_addf(b, " %" PRIu64, key[k]->n);
 	}
 	sbuf_add(b, nkeys ? ")" : "");
@@ -188,7 +188,7 @@ static void add_saving(enum advice is, const struct advice_cost *cost, struct sb
 }
 
 /* What is not judged, and how to record what that needs. */
-static void add_unjudged(const struct advise_view *w, size_t vm, struct sbuf *b)
+static void add_unjudged(const struct advise *a, size_t vm, struct sbuf *b)
 {
 	const char *how = NULL, *comma = "";
 	char name[EVIDENCE_TEXT];
@@ -198,14 +198,14 @@ static void add_unjudged(const struct advise_view *w, size_t vm, struct sbuf *b)
 
 	for (int r = 0; r < ADVICE_CLOCKS; r++) {
 		const struct advice_rule *rule = &advice_rules[r];
-		bool also = rule->also != EV_NONE && !w->a->has[rule->also];
+		bool also = rule->also != EV_NONE && !a->has[rule->also];
 
-		if (advise_known(w->a, vm, (enum advice)r))
+		if (advise_known(a, vm, (enum advice)r))
 			continue;
 		sbuf_addf(b, "%s%s", n++ ? ", " : "  not judged: ", rule->id);
-		lacks |= rule->needs & ~w->a->recorded;
+		lacks |= rule->needs & ~a->recorded;
 		how = also && rule->how ? rule->how : how;
-		params |= !also && !(rule->needs & ~w->a->recorded);
+		params |= !also && !(rule->needs & ~a->recorded);
 	}
 	sbuf_add(b, n ? "\n  not recorded: " : "");
 	for (uint32_t bit = 0; evidence_next(lacks, &bit, name, sizeof(name)); comma = ", ")
@@ -213,7 +213,7 @@ static void add_unjudged(const struct advise_view *w, size_t vm, struct sbuf *b)
 	for (int r = 0; r < ADVICE_CLOCKS; r++) {
 		enum event_role also = advice_rules[r].also;
 
-		if (also == EV_NONE || w->a->has[also])
+		if (also == EV_NONE || a->has[also])
 			continue;
 		sbuf_addf(b, "%shost %s", comma, event_name(also));
 		comma = ", ";
@@ -228,24 +228,24 @@ static void add_unjudged(const struct advise_view *w, size_t vm, struct sbuf *b)
 	else if (n)
 		evidence_remedy(lacks, b);
 	sbuf_add(b, n ? "\n" : "");
-	if (!advise_known(w->a, vm, ADVICE_CLOCKS))
+	if (!advise_known(a, vm, ADVICE_CLOCKS))
 		sbuf_add(b, "  not judged: clocks: `kvmft clock` says what that takes\n");
 }
 
-void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b)
+void advise_text(const struct advise *a, unsigned int width, struct sbuf *b)
 {
-	for (size_t i = 0; i < w->a->n; i++) {
-		const struct advise_vm *v = &w->a->vm[i];
+	for (size_t i = 0; i < a->n; i++) {
+		const struct advise_vm *v = &a->vm[i];
 		struct advice_list l;
 		size_t from;
 
-		if (!advise_shown(w, i))
+		if (!advise_shown(a, i))
 			continue;
-		advice_list(w, i, &l);
-		sbuf_addf(b, "%s: ", tl_hostmap(w->a->t)->vm[i].label);
-		if (w->a->cap->tsc_khz) {
+		advice_list(a, i, &l);
+		sbuf_addf(b, "%s: ", tl_hostmap(a->t)->vm[i].label);
+		if (a->cap->tsc_khz) {
 			uint64_t ms =
-				tsc_cycles_to_ns(v->last - v->first, w->a->cap->tsc_khz) / 1000000;
+				tsc_cycles_to_ns(v->last - v->first, a->cap->tsc_khz) / 1000000;
 
 			sbuf_addf(b, "%" PRIu64 ".%03" PRIu64 " s of %zu vCPU%s: ", ms / 1000,
 				  ms % 1000, v->n, v->n == 1 ? "" : "s");
@@ -255,17 +255,15 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 		else if (is_short(v))
 			sbuf_add(b, "too short to judge\n");
 		else
-			sbuf_addf(b,
-				  "nothing to change that %s %" PRIu64 ".%" PRIu64
-				  " %% of a CPU or more\n",
-				  l.vague ? "surely costs" : "costs", w->least / 10, w->least % 10);
+			sbuf_addf(b, "nothing to change that %s %u.%u %% of a CPU or more\n",
+				  l.vague ? "surely costs" : "costs", ADVISE_LEAST / 10, ADVISE_LEAST % 10);
 		from = b->len;
 		for (size_t k = 0; k < l.n; k++) {
 			const struct advice_rule *rule = &advice_rules[l.is[k]];
 			const struct advice_cost *cost = &l.cost[l.is[k]];
 
 			sbuf_addf(b, "  %zu. ", k + 1);
-			add_sentence(w, i, l.is[k], cost, b);
+			add_sentence(a, i, l.is[k], cost, b);
 			if (rule->qemu)
 				sbuf_addf(b, "\n      QEMU: %s", rule->qemu);
 			if (rule->libvirt)
@@ -289,30 +287,30 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 				  advice_rules[r].cost == ADVICE_WAIT ? " ms per second"
 								      : " % of a CPU");
 		}
-		add_unjudged(w, i, b);
+		add_unjudged(a, i, b);
 		text_wrap(b, from, "      ", width);
 	}
-	if (w->a->clocks->lossy)
+	if (a->clocks->lossy)
 		sbuf_add(b, "events were lost: what they would have cost is not known\n");
 }
 
-void advise_json(const struct advise_view *w, unsigned int width __unused_arg, struct sbuf *b)
+void advise_json(const struct advise *a, unsigned int width __unused_arg, struct sbuf *b)
 {
-	uint64_t khz = w->a->cap->tsc_khz;
+	uint64_t khz = a->cap->tsc_khz;
 	struct json j;
 
 	json_line_begin(&j, b);
-	json_put_bool(&j, "lost", w->a->clocks->lossy);
+	json_put_bool(&j, "lost", a->clocks->lossy);
 	json_put_array(&j, "vms");
-	for (size_t i = 0; i < w->a->n; i++) {
-		const struct advise_vm *v = &w->a->vm[i];
+	for (size_t i = 0; i < a->n; i++) {
+		const struct advise_vm *v = &a->vm[i];
 		struct advice_list l;
 
-		if (!advise_shown(w, i))
+		if (!advise_shown(a, i))
 			continue;
-		advice_list(w, i, &l);
+		advice_list(a, i, &l);
 		json_object_begin(&j);
-		json_put_str(&j, "vm", tl_hostmap(w->a->t)->vm[i].label);
+		json_put_str(&j, "vm", tl_hostmap(a->t)->vm[i].label);
 		json_put_u64(&j, "vcpus", v->n);
 		json_put_known_u64(&j, "ns", khz,
 				   khz ? tsc_cycles_to_ns(v->last - v->first, khz) : 0);
@@ -325,7 +323,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 			_cleanup_(sbuf_free) struct sbuf why = { 0 };
 			bool known = rule->cost != ADVICE_COUNT;
 
-			add_sentence(w, i, l.is[k], cost, &why);
+			add_sentence(a, i, l.is[k], cost, &why);
 			json_object_begin(&j);
 			json_put_str(&j, "id", rule->id);
 			json_put_str(&j, "of",
@@ -351,7 +349,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 		json_array_end(&j);
 		json_put_array(&j, "not_judged");
 		for (int r = 0; r < ADVICE_RULES; r++)
-			if (!advise_known(w->a, i, (enum advice)r))
+			if (!advise_known(a, i, (enum advice)r))
 				json_str(&j, advice_rules[r].id);
 		json_array_end(&j);
 		json_object_end(&j);
@@ -360,7 +358,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 	json_line_end(&j);
 }
 
-enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm[2], enum advice is,
+enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2], enum advice is,
 				  struct sbuf *b)
 {
 	static const char *const words[] = { "as foretold", "not as foretold", "cannot tell" };
@@ -370,9 +368,9 @@ enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm
 	enum advise_kept kept;
 	int64_t low, high;
 
-	advise_mean(w[0].a, vm[0], is, &told);
-	advise_mean(w[0].a, vm[0], all, &was);
-	advise_mean(w[1].a, vm[1], all, &now);
+	advise_mean(a[0], vm[0], is, &told);
+	advise_mean(a[0], vm[0], all, &was);
+	advise_mean(a[1], vm[1], all, &now);
 	low = (int64_t)(was.low - now.high);
 	high = (int64_t)(was.high - now.low);
 	/* Of what is replaced by something else, less may be saved. */
@@ -390,18 +388,18 @@ enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm
 	return kept;
 }
 
-void advise_metrics(const struct advise_view *w, unsigned int width __unused_arg, struct sbuf *b)
+void advise_metrics(const struct advise *a, unsigned int width __unused_arg, struct sbuf *b)
 {
-	const struct hostmap_vm *vms = tl_hostmap(w->a->t)->vm;
+	const struct hostmap_vm *vms = tl_hostmap(a->t)->vm;
 
 	metric_head(b, "kvmft_advice_cost", "gauge",
 		    "Of a setting, in CPUs, or seconds of waiting a second.");
-	for (size_t i = 0; i < MIN(w->a->n, (size_t)METRICS_VMS); i++) {
+	for (size_t i = 0; i < MIN(a->n, (size_t)METRICS_VMS); i++) {
 		struct advice_list l;
 
-		if (!advise_shown(w, i))
+		if (!advise_shown(a, i))
 			continue;
-		advice_list(w, i, &l);
+		advice_list(a, i, &l);
 		for (size_t k = 0; k < l.n; k++) {
 			uint64_t pm = l.cost[l.is[k]].pm;
 

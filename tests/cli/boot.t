@@ -146,9 +146,9 @@ is "$(awk '$2 == "*" && $4 ~ /^[0-9]/ { a += $4 } $2 != "*" && $2 != "function" 
 	if ($i ~ /^[0-9]+$/) { b += $i; break } } END { print a, b }' "$tmp/got")" "35050 35050" "... the parts sum to the phases"
 status_is 0 "... its status"
 
-rows --until-text ok "$tmp/boot" >"$tmp/got"
-is "$(grep ^marker "$tmp/got")" "marker * 34050 0 kvm_pio, the end of that text, port 0x3f8" "--until-text"
-rows --until-text ko "$tmp/boot" >"$tmp/got"
+rows --until text=ok "$tmp/boot" >"$tmp/got"
+is "$(grep ^marker "$tmp/got")" "marker * 34050 0 kvm_pio, the end of that text, port 0x3f8" "--until text="
+rows --until text=ko "$tmp/boot" >"$tmp/got"
 is "$(grep -E '^(marker|end)' "$tmp/got")" "end * 39000 0 the last event of its vCPUs
 marker * None None it did not come" "... that the guest does not write"
 
@@ -208,6 +208,6 @@ out_has 'one, 0.039 ms, of which 100.0 % are known' "text"
 out_has '^first-disk  *0.025 .* before its interrupt, a write at 0xfe000010' "... phases"
 run "$kvmft" boot --until 'nosuch/' "$tmp/boot"
 status_is 1 "an event that is none"
-run "$kvmft" boot --until-text ok --until kvm_pio "$tmp/boot"
-status_is 2 "two markers"
+run "$kvmft" boot --until text= "$tmp/boot"
+status_is 2 "no text"
 finish

@@ -117,8 +117,8 @@ if [ -e "$tracefs/events/kvm/kvm_exit/hist" ]; then
 else
 	status_is 4 "no hist triggers here"
 	err_has 'CONFIG_HIST_TRIGGERS' "... and what the kernel would need"
-	run "$kvmft" exits -V -p "$vm" 200ms
-	err_has 'the kernel cannot count: .*CONFIG_HIST_TRIGGERS' "-V says why kvmft counts"
+	run "$kvmft" exits --engine auto -p "$vm" 200ms
+	err_has 'the kernel cannot count: .*CONFIG_HIST_TRIGGERS' "--engine auto says why kvmft counts"
 	err_has 'kvmft counts: events recorded in kvmft' "... and that it does"
 fi
 run "$kvmft" exits -p "$vm" -a --time --format json 200ms
@@ -143,7 +143,7 @@ is "$(cat "$out")" "" "... nothing on standard output"
 count_vm()
 {
 	rm -f "$err"
-	"$kvmft" exits -V -p "$vm" "$@" >"$out" 2>"$err" 9>&- </dev/null &
+	"$kvmft" exits --engine auto -p "$vm" "$@" >"$out" 2>"$err" 9>&- </dev/null &
 	recorder=$!
 	n=0
 	until grep -qs 'counts:' "$err" || [ $n -ge 400 ]; do

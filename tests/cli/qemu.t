@@ -245,7 +245,7 @@ err_has "did you mean virtio_blk_handle_read" "... is reported, with the nearest
 run "$kvmft" qemu set --vm "$vm_name" 'virtio_nosuch_*' on
 status_is 0 "a wildcard that matches nothing"
 err_has "no event matches 'virtio_nosuch_\*'" "... is reported"
-gone=$("$kvmft" qemu events --vm "$vm_name" --state unavailable | awk 'NR == 1 { print $2 }')
+gone=$("$kvmft" qemu events --vm "$vm_name" | awk '/^unavailable/ { print $2; exit }')
 if [ -n "$gone" ]; then
 	run "$kvmft" qemu set --monitor "$tmp/dir/h,mp.sock" "$gone" on
 	status_is 1 "HMP: an event that was compiled out"

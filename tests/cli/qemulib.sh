@@ -68,7 +68,7 @@ trap 'qemu_stop; unhold_socket; rm -rf "$tmp"' EXIT
 # states TARGET...: names of the events that are on.
 states()
 {
-	"$kvmft" qemu events "$@" --state enabled --format csv | sed '1d; s/,.*//' | tr '\n' ' '
+	"$kvmft" qemu events "$@" --format csv | sed -n 's/,enabled.*//p' | tr '\n' ' '
 }
 
 # events_called PATTERN [BUT]: those that this version of QEMU has, as it lists them itself, like states.

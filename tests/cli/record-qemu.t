@@ -36,8 +36,8 @@ hmp=$tmp/dir/hmp.sock
 on()
 {
 	run timeout 120 "$kvmft" record --as host -e kvm:kvm_pio "$@" -- \
-		sh -c "\"$kvmft\" qemu events --monitor $hmp --state enabled --format csv >$tmp/during"
-	during=$(sed '1d; s/,.*//' "$tmp/during" | tr '\n' ' ')
+		sh -c "\"$kvmft\" qemu events --monitor $hmp --format csv >$tmp/during"
+	during=$(sed -n 's/,enabled.*//p' "$tmp/during" | tr '\n' ' ')
 }
 
 "$kvmft" qemu set --monitor "$hmp" runstate_set on virtio_blk_handle_read on >/dev/null

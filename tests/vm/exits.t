@@ -52,8 +52,8 @@ total()
 ok "times agree within a quarter" awk -v a="$(total kernel)" -v b="$(total user)" \
 	'BEGIN { exit !(a > 0 && a < 1.25 * b && b < 1.25 * a) }'
 echo "# total: kernel $(total kernel) ns, user $(total user) ns"
-file_has "$d/kernel.err" 'the kernel counts: hist triggers in kvmft' "-V: engine 1"
-file_has "$d/user.err" 'kvmft counts: events recorded in kvmft' "-V: engine 2"
+file_has "$d/kernel.err" 'the kernel counts: hist triggers in kvmft' "--engine says which: 1"
+file_has "$d/user.err" 'kvmft counts: events recorded in kvmft' "--engine says which: 2"
 file_has "$d/kernel.err" 'the VM ended' "it ends with the VM"
 
 # ---- one that came and went ----

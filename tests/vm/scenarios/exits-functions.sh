@@ -14,7 +14,7 @@ background()
 {
 	name=$1
 	shift
-	"$KVMFT" exits -V "$@" >"$name.out" 2>"$name.err" 9>&- &
+	"$KVMFT" exits --engine auto "$@" >"$name.out" 2>"$name.err" 9>&- &
 	pid=$!
 	says "$name.err" 'counts:'
 }

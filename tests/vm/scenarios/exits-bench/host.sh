@@ -50,7 +50,7 @@ counts()
 	mkfifo /tmp/reader.says
 	exec 3<>/tmp/reader.says
 	begun=$(uptime_cs)
-	"$KVMFT" exits -V --engine "$@" >/tmp/reader.out 2>/tmp/reader.says 3>&- &
+	"$KVMFT" exits --engine "$@" >/tmp/reader.out 2>/tmp/reader.says 3>&- &
 	pid=$!
 	while read -r line <&3; do
 		case $line in

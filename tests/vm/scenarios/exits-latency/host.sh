@@ -11,7 +11,7 @@ need_kvmft
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/host/meta || die "recording did not start: $(cat /tmp/host.err)"
 for engine in kernel user; do
-	"$KVMFT" exits -V --latency --engine $engine --format json >/tmp/$engine.json 2>/tmp/$engine.err &
+	"$KVMFT" exits --latency --engine $engine --format json >/tmp/$engine.json 2>/tmp/$engine.err &
 	eval "$engine=\$!"
 	wait_until 60 grep -qs counts /tmp/$engine.err || die "exits $engine: $(cat /tmp/$engine.err)"
 done

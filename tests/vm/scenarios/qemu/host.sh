@@ -16,7 +16,7 @@ flag_wait guest-ready
 # states: names of the events that are enabled.
 states()
 {
-	"$KVMFT" qemu events --vm vm1 --state enabled --format csv | sed '1d; s/,.*//' | tr '\n' ' '
+	"$KVMFT" qemu events --vm vm1 --format csv | sed -n 's/,enabled.*//p' | tr '\n' ' '
 }
 
 # reads FLAG: how many requests the log has seen, after the guest has read.
