@@ -32,6 +32,7 @@ struct report_doc {
 	struct report_filter filter; /* what was requested */
 	enum report_per per;
 	enum report_key key;	     /* by which each table is sorted */
+	bool idle_last;		     /* ... but KEY_CPU where halts lead by time */
 	size_t top;		     /* rows of each table; 0 = all */
 	uint64_t lost;		     /* events missing from the capture, by gaps and counters */
 	bool lost_unknown;	     /* ... at least */

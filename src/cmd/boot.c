@@ -13,7 +13,6 @@ struct boot_cmd_opts {
 	const char *vm, *until;
 	struct opt_u64 khz, top;
 	int format;
-	bool all;
 	struct guest_syms_opts syms;
 };
 
@@ -24,8 +23,6 @@ static const struct opt boot_options[] = {
 	VM_OPTION(struct boot_cmd_opts, vm),
 	OPTION(0, "top", OPT_U64, struct boot_cmd_opts, top, "N",
 	       "functions of a phase, with symbols (default: 3)"),
-	OPTION(0, "all", OPT_FLAG, struct boot_cmd_opts, all, NULL,
-	       "text: also parts of less than a hundredth of their phase"),
 	RATE_OPTION(struct boot_cmd_opts, khz),
 	FORMAT_OPTION(struct boot_cmd_opts, cli_formats),
 	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, syms),
@@ -61,7 +58,7 @@ static void boot_cells(struct row *r, const void *ctx, size_t i)
 	bool part = *o->part, one = d->n < 2;
 	char n[64] = "";
 
-	if (r->form == ROW_TEXT && !r->head && part && !d->o->all &&
+	if (r->form == ROW_TEXT && !r->head && part &&
 	    s[0].time * 100 <= s[0].whole && s[1].time * 100 <= s[1].whole)
 		return;
 	if (s[0].n || s[1].n)
@@ -188,7 +185,7 @@ const struct cmd cmd_boot = {
 		    "  kvmft boot --until 'kvm_pio/port == 0xf4/' host\n"
 		    "  kvmft boot --until text=login: before after",
 	.opts = boot_options,
-	.groups = "until vm top all format\n"
+	.groups = "until vm top format\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "output: tsc-khz color wide",
 	.opts_size = sizeof(struct boot_cmd_opts),

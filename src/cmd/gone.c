@@ -4,6 +4,7 @@
 
 const struct opt_gone kvmft_gone[] = {
 	{ "record", "all-cpus", "all CPUs are recorded", 'a' },
+	{ "boot", "all", "--format csv has all parts", 0 },
 	{ NULL, "allow-lost", "exit status 3 says that only events were lost", 0 },
 	{ "merge", "at", "--from T --to T", 0 },
 	{ "record", "call-graph", "--stacks EVENT", 'g' },

@@ -50,7 +50,7 @@ static const struct opt report_options[] = {
 		      "or by task of the guest, from what GUEST itself recorded"),
 	OPTION(0, "names", OPT_LIST, struct opts, names, "GUEST[=SEL]", "--by process: the same as GUEST"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
-		      "sort by this column (default: sample)"),
+		      "sort by this column (default: sample; cpu where halts lead by time)"),
 	VM_OPTION(struct opts, vm),
 	OPTION('v', "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
 	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",
@@ -303,6 +303,8 @@ static int print(struct run *run, enum report_format format)
 		.filter = run->filter,
 		.per = run->o->per < 0 ? REPORT_PER_VM : (enum report_per)run->o->per,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
+		.idle_last = run->o->key < 0 && format == REPORT_TEXT && !run->ro.by_rip &&
+			     run->ro.semantics == REPORT_EXACT,
 		.top = run->o->top.v,
 		.lost = run->loss.total,
 		.lost_unknown = run->loss.unknown,

@@ -585,7 +585,8 @@ static unsigned __int128 order(const struct report *r, const struct report_row *
 	case KEY_MAX: return row->max;
 	case KEY_MIN: return row->min;
 	case KEY_CPU: /* of a halt only what is known not to be asleep */
-		if (report_key_halts(r, row->key) && report_lacks(r, row->key, PART_KERNEL))
+		if (report_key_halts(r, row->key) &&
+		    (!r->opts.split || report_lacks(r, row->key, PART_KERNEL)))
 			return (u128)row->part_time[PART_USER] + row->part_time[PART_POLL];
 		return row->total_time - row->part_time[PART_BLOCKED] -
 		       row->part_time[PART_RUNNABLE] - row->part_time[PART_PREEMPTED];

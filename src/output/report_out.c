@@ -36,6 +36,7 @@ struct section {
 	const struct hostmap_vm *vm; /* the one it belongs to; NULL: several, or unknown */
 	const char *name;	     /* its label; its PID-FD where another has that label */
 	struct report_filter of;
+	char idle[REPORT_NAME]; /* what leads by time, so that the table is by KEY_CPU; or "" */
 };
 
 /* Where the tables go, one by one. */
@@ -98,9 +99,18 @@ static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
 
 static void put_section(struct sections *s, struct section *of)
 {
+	uint64_t key = 0, most = 0;
 	struct report_table t;
 
 	report_table(s->d->r, &of->of, s->d->key, &t);
+	for (size_t i = 0; i < t.n && s->d->idle_last; i++)
+		if (t.row[i].total_time > most)
+			most = t.row[i].total_time, key = t.row[i].key;
+	if (most && report_key_halts(s->d->r, key)) {
+		report_key_name(s->d->r, key, of->idle);
+		report_table_free(&t);
+		report_table(s->d->r, &of->of, KEY_CPU, &t);
+	}
 	of->name = vm_name(s->d->r, of->vm);
 	s->print(s, of, &t);
 	report_table_free(&t);
@@ -377,6 +387,9 @@ static void text_section(struct sections *s, const struct section *of, const str
 		sbuf_addf(b, "thread %d:\n\n", of->of.tid);
 	else
 		sbuf_add(b, "all VCPUs:\n\n");
+	if (*of->idle)
+		sbuf_addf(b, "%s leads by time: sorted by time without idle (-k sample: by count)\n\n",
+			  of->idle);
 	table_text(&rows, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
 	if (t->timed)

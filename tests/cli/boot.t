@@ -188,10 +188,10 @@ is "$(grep -cE '^(kernel|user)' "$out")" 0 "... does not boot its kernel"
 out_has '^first-disk' "... but has a first request"
 grep -v 'port=0xcf' "$tmp/fewer" >"$tmp/really"
 capture really <"$tmp/really"
-run "$kvmft" boot --all "$tmp/really"
-out_has '^first-disk .* cannot tell: the guest had found its disks before its state was saved' \
+run "$kvmft" boot --format csv "$tmp/really"
+out_has 'first-disk,.*cannot tell: the guest had found its disks before its state was saved' \
 	"... if the guest looks for its disks again: this one did so before"
-out_has '^  guest-sleep .* halted, perhaps for a disk' "... so a halt may be for one"
+out_has ',guest-sleep,.*halted, perhaps for a disk' "... so a halt may be for one"
 
 # Two beside each other: the second one's disk is slower by 1000.
 awk '{ if ($2 >= 30000) $2 += 1000; print }' "$tmp/events" >"$tmp/fewer"
