@@ -54,6 +54,7 @@ void record_cost_note(const struct record *r)
 	_cleanup_free_ char *text = NULL;
 	struct cost_sample s = { 0 };
 	uint64_t id, ns, share;
+	const char *all;
 
 	if (r->out.stream || kinst_read(r->k, "events/kvm/kvm_exit/id", 32, &text) < 0)
 		return;
@@ -61,23 +62,21 @@ void record_cost_note(const struct record *r)
 	if (parse_u64(text, &id))
 		return;
 	sample_segment(r, id, &s);
-	if (!s.exits)
-		return;
 	ns = width == UINT64_MAX || !r->tsc.khz ? 0 : width * 1000000 / r->tsc.khz;
 	/* In all, of the time of one CPU, in thousandths; a flight recorder kept a part. */
-	share = ns && !r->c->flight ? width * r->stored / (r->cycles / 1000 + 1) : 0;
-	r->note("an exit took %llu.%llu events and %llu bytes%s (of %llu recorded exits)%s",
-		(unsigned long long)(s.events / s.exits),
-		(unsigned long long)(s.events * 10 / s.exits % 10),
-		(unsigned long long)(s.bytes / s.exits),
-		ns ? TEXTF(", and this ring at most %llu ns for each event: %llu.%llu us",
-			   (unsigned long long)ns,
-			   (unsigned long long)(ns * s.events / s.exits / 1000),
-			   (unsigned long long)(ns * s.events / s.exits / 100 % 10))
-		   : "",
-		(unsigned long long)s.exits,
-		share && r->cycles ? TEXTF("; in all %llu.%llu %% of a CPU",
-					   (unsigned long long)share / 10,
-					   (unsigned long long)share % 10)
-				   : "");
+	share = ns && r->cycles && !r->c->flight ? width * r->stored / (r->cycles / 1000 + 1) : 0;
+	all = share ? TEXTF("in all %llu.%llu %% of a CPU", (unsigned long long)share / 10,
+			    (unsigned long long)share % 10) : NULL;
+	if (s.exits)
+		r->note("an exit took %llu.%llu events and %llu bytes%s (of %llu recorded exits)%s%s",
+			(unsigned long long)(s.events / s.exits),
+			(unsigned long long)(s.events * 10 / s.exits % 10),
+			(unsigned long long)(s.bytes / s.exits),
+			ns ? TEXTF(", and this ring at most %llu ns for each event: %llu.%llu us",
+				   (unsigned long long)ns,
+				   (unsigned long long)(ns * s.events / s.exits / 1000),
+				   (unsigned long long)(ns * s.events / s.exits / 100 % 10)) : "",
+			(unsigned long long)s.exits, all ? "; " : "", all ?: "");
+	else if (all)
+		r->note("this ring took at most %llu ns for each event: %s", (unsigned long long)ns, all);
 }

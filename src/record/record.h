@@ -239,7 +239,7 @@ extern const struct record_extra record_qemu, record_probes;
 
 /* ---- cost.c ---- */
 
-void record_cost_note(const struct record *r); /* at the end, if the capture has exits */
+void record_cost_note(const struct record *r); /* at the end */
 
 /* ---- stacks.c ---- */
 

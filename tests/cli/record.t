@@ -169,6 +169,20 @@ run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit
 status_is 0 "command that fails: it was recorded"
 is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is reported"
 
+# What the ring took, of all events, as a share of a CPU; less than a thousandth is not worth a line.
+cap=$tmp/cost
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_exit --marker command -o "$cap" -- perl -e '
+	open my $f, ">", shift or exit; syswrite $f, "x" for 1 .. 20000' "$tracefs/trace_marker"
+status_is 0 "many markers"
+is "$(sed -n 's/^kvmft: this ring took at most [1-9][0-9]* ns for each event: in all \([0-9.]*\) % of a CPU$/\1/p' "$err")" \
+	"$(awk -v n="$(sed -nE 's/.*: ([0-9]+) events, .*/\1/p' "$err")" '
+		$1 != "clock" { next }
+		{ for (i = 2; i <= NF; i++) { split($i, kv, "="); v[kv[1]] = kv[2] } }
+		!width { width = v["width"] }
+		v["name"] == "perf" { if (begin) cycles = v["tsc"] - begin; begin = v["tsc"] }
+		END { if (cycles) share = int(width * n / (int(cycles / 1000) + 1))
+			if (share) printf "%d.%d", share / 10, share % 10 }' "$cap/meta")" "... the ring's share of a CPU"
+
 # Three clocks, each read beside the TSC at the beginning and at the end; how fast they run is the machine's.
 # What the three rates then differ by is what the readings are wrong by, and the log, where it gave a constant.
 is "$(awk '$1 == "clock" {
