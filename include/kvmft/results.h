@@ -197,7 +197,6 @@ void clockcheck_metrics(const struct clockcheck *c, unsigned int width, struct s
 
 /* ---- settings that cost something ---- */
 
-/* Of what is finished. */
 void advise_text(const struct advise *a, unsigned int width, struct sbuf *b);
 void advise_json(const struct advise *a, unsigned int width, struct sbuf *b);
 /* What a change saved, of what it was foretold to: "rule: ...". The first VM that is shown. */

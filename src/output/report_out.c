@@ -99,15 +99,16 @@ static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
 
 static void put_section(struct sections *s, struct section *of)
 {
-	uint64_t key = 0, most = 0;
 	struct report_table t;
+	size_t first = 0;
 
 	report_table(s->d->r, &of->of, s->d->key, &t);
-	for (size_t i = 0; i < t.n && s->d->idle_last; i++)
-		if (t.row[i].total_time > most)
-			most = t.row[i].total_time, key = t.row[i].key;
-	if (most && report_key_halts(s->d->r, key)) {
-		report_key_name(s->d->r, key, of->idle);
+	for (size_t i = 1; i < t.n; i++)
+		if (t.row[i].total_time > t.row[first].total_time)
+			first = i;
+	if (s->d->idle_last && t.n && t.row[first].total_time &&
+	    report_key_halts(s->d->r, t.row[first].key)) {
+		report_key_name(s->d->r, t.row[first].key, of->idle);
 		report_table_free(&t);
 		report_table(s->d->r, &of->of, KEY_CPU, &t);
 	}
