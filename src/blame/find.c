@@ -336,23 +336,6 @@ bool blame_stretch(struct blame *b, size_t vm, uint32_t vcpu, uint64_t begin, ui
 	return true;
 }
 
-/* Nothing was late there: what each vCPU did is reported all the same. */
-static void moments(struct blame *b)
-{
-	for (size_t i = 0; i < lat_vcpus(b->lat) && b->n < b->cap; i++) {
-		struct lat_times t;
-
-		lat_vcpu_times(b->lat, i, &t);
-		if ((b->o.vm >= 0 && (int64_t)t.vm != b->o.vm) ||
-		    (b->o.vcpu >= 0 && t.vcpu != b->o.vcpu) || !t.last || t.last < b->o.at ||
-		    t.first > b->o.at)
-			continue;
-		(void)blame_stretch(b, t.vm, t.vcpu,
-				    MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
-				    MIN(b->o.at + b->o.near, t.last));
-	}
-}
-
 void blame_found(struct blame *b)
 {
 	struct blame_spike *v;
@@ -412,8 +395,21 @@ void blame_found(struct blame *b)
 	}
 	free(b->v);
 	b->v = v;
-	if (b->o.has_at && !b->n && !b->spans)
-		moments(b);
+	if (b->o.has_at && !b->n && !b->spans) {
+		/* Nothing was late there: what each vCPU did is reported all the same. */
+		for (size_t i = 0; i < lat_vcpus(b->lat) && b->n < b->cap; i++) {
+			struct lat_times t;
+
+			lat_vcpu_times(b->lat, i, &t);
+			if ((b->o.vm >= 0 && (int64_t)t.vm != b->o.vm) ||
+			    (b->o.vcpu >= 0 && t.vcpu != b->o.vcpu) || !t.last ||
+			    t.last < b->o.at || t.first > b->o.at)
+				continue;
+			(void)blame_stretch(b, t.vm, t.vcpu,
+					    MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
+					    MIN(b->o.at + b->o.near, t.last));
+		}
+	}
 	if (b->o.has_at && b->n)
 		qsort_r(b->v, b->n, sizeof(*b->v), by_distance, b);
 	b->n = MIN(b->n, b->o.top);

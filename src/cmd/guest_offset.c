@@ -49,31 +49,6 @@ static bool booted_with(const char *word)
 	return false;
 }
 
-static void gather(struct guest_offset *o)
-{
-	_cleanup_free_ char *log = NULL;
-	struct kvmft_err why = { .text = "" };
-	struct ktracefs *t = NULL;
-	struct klog_sched s = { 0 };
-	struct ktsc_facts tsc;
-
-	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &why)) {
-		snprintf(o->why_no_tracefs, sizeof(o->why_no_tracefs), "%.255s", why.text);
-		t = NULL;
-	}
-	kguest_clock_read(t, &o->g);
-	if (t)
-		ktsc_facts_read(NULL, &tsc);
-	/* Optional, like everything read by a probe: no reason to fail. */
-	o->has_raw = t && mono_raw_learn(t, tsc.clocksource, &o->g, &o->raw, NULL) == 0;
-	ktracefs_close(t);
-	if (klog_read(&log, &why))
-		snprintf(o->why_no_log, sizeof(o->why_no_log), "%.255s", why.text);
-	else
-		klog_parse_sched(log, &s);
-	o->unstable = s.unstable;
-}
-
 static const char *why_not(const struct guest_offset *o)
 {
 	if (o->why_no_tracefs[0])
@@ -184,8 +159,27 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	const struct guest_offset_opts *opt = opts;
 	struct guest_offset o = { .unstable = false };
 	int ret;
+	_cleanup_free_ char *log = NULL;
+	struct kvmft_err why = { .text = "" };
+	struct ktracefs *t = NULL;
+	struct klog_sched s = { 0 };
+	struct ktsc_facts tsc;
 
-	gather(&o);
+	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &why)) {
+		snprintf(o.why_no_tracefs, sizeof(o.why_no_tracefs), "%.255s", why.text);
+		t = NULL;
+	}
+	kguest_clock_read(t, &o.g);
+	if (t)
+		ktsc_facts_read(NULL, &tsc);
+	/* Optional, like everything read by a probe: no reason to fail. */
+	o.has_raw = t && mono_raw_learn(t, tsc.clocksource, &o.g, &o.raw, NULL) == 0;
+	ktracefs_close(t);
+	if (klog_read(&log, &why))
+		snprintf(o.why_no_log, sizeof(o.why_no_log), "%.255s", why.text);
+	else
+		klog_parse_sched(log, &s);
+	o.unstable = s.unstable;
 	ret = offset_check(&o, err);
 	if (ret)
 		return ret;

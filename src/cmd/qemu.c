@@ -74,17 +74,6 @@ static void qemu_event_json_head(struct json *j, const void *ctx)
 	json_put_bool(j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
 }
 
-static void events_print(const struct view *v, int format, struct sbuf *b)
-{
-	if (format > FORMAT_TEXT)
-		table_doc(&(struct table){ .cells = qemu_event_cells, .ctx = v, .n = v->all.n },
-			  format == FORMAT_CSV, "events", qemu_event_json_head, b);
-	for (size_t i = 0; format <= FORMAT_TEXT && i < v->all.n; i++)
-		if (v->shown[i])
-			sbuf_addf(b, "%-11s  %s%s\n", mon_state_names[v->all.v[i].state],
-				  v->all.v[i].name, v->all.v[i].vcpu ? "  (vcpu)" : "");
-}
-
 static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct events_opts *o = opts;
@@ -116,7 +105,15 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		mon_switches_free(&s);
 	}
 	if (!ret) {
-		events_print(&v, o->format, &b);
+		if (o->format > FORMAT_TEXT)
+			table_doc(&(struct table){ .cells = qemu_event_cells,
+						   .ctx = &v,
+						   .n = v.all.n },
+				  o->format == FORMAT_CSV, "events", qemu_event_json_head, &b);
+		for (size_t i = 0; o->format <= FORMAT_TEXT && i < v.all.n; i++)
+			if (v.shown[i])
+				sbuf_addf(&b, "%-11s  %s%s\n", mon_state_names[v.all.v[i].state],
+					  v.all.v[i].name, v.all.v[i].vcpu ? "  (vcpu)" : "");
 		ret = sink_print(&b, stdout, err);
 	}
 	if (!ret)

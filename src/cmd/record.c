@@ -158,25 +158,6 @@ static void note_over_sides(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The command that is run when all have written out their rings, and its words for a named VM. */
-static void blame_words(const struct record_options *o, struct sbuf *blame)
-{
-	static const char *const side[] = { "host", "GUEST=SEL" };
-	_cleanup_(sbuf_free) struct sbuf naming = { 0 };
-
-	sbuf_add(&naming, "kvmft blame");
-	for (size_t i = 0; i < ARRAY_SIZE(side); i++) {
-		_cleanup_(sbuf_free) struct sbuf path = { 0 };
-
-		sbuf_addf(&path, "%s/%s", o->c.output ?: SIDES_DEFAULT, side[i]);
-		sbuf_addc(&naming, ' ');
-		sbuf_add_word(&naming, path.s ?: "");
-	}
-	sbuf_add(blame, "'kvmft record' blame -q --top 3 --naming ");
-	sbuf_add_word(blame, naming.s ?: "");
-	sbuf_addf(blame, " %s --", o->blame_options ?: "");
-}
-
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
 {
 	bool shown = !o->c.quiet && !argv[0] && isatty(STDERR_FILENO);
@@ -190,8 +171,22 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	if (o->blame && !o->c.flight)
 		return err_usage(err, "option --blame needs --flight-recorder");
 	if (o->blame) {
+		static const char *const side[] = { "host", "GUEST=SEL" };
+		_cleanup_(sbuf_free) struct sbuf naming = { 0 };
+
 		(void)setenv("KVMFT_PAGER", "", 1);
-		blame_words(o, &blame);
+		/* What is run when all have written out their rings, and its words for a named VM. */
+		sbuf_add(&naming, "kvmft blame");
+		for (size_t i = 0; i < ARRAY_SIZE(side); i++) {
+			_cleanup_(sbuf_free) struct sbuf path = { 0 };
+
+			sbuf_addf(&path, "%s/%s", o->c.output ?: SIDES_DEFAULT, side[i]);
+			sbuf_addc(&naming, ' ');
+			sbuf_add_word(&naming, path.s ?: "");
+		}
+		sbuf_add(&blame, "'kvmft record' blame -q --top 3 --naming ");
+		sbuf_add_word(&blame, naming.s ?: "");
+		sbuf_addf(&blame, " %s --", o->blame_options ?: "");
 		if (blame.error)
 			return err_set(err, ENOMEM, "out of memory");
 		o->sides.after_snapshot = blame.s;

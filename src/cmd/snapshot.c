@@ -128,17 +128,6 @@ static bool snapshot_signal(const struct kowner *o)
 	return !syscall(SYS_pidfd_send_signal, fd, SIGUSR1, NULL, 0);
 }
 
-static int several(const struct recorder *r, size_t n, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		sbuf_addf(&b, "%s%d (%.60s)", i ? ", " : "", r[i].o->pid,
-			  r[i].words.len ? r[i].words.s + 1 : "");
-	return err_usage(err, "several flight recorders are running: name one or more, or --all: %s",
-			 b.s ?: "");
-}
-
 static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct snapshot_opts *o = opts;
@@ -161,8 +150,15 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	if (!ret && !r)
 		ret = err_set(err, ENOMEM, "out of memory");
 	n = ret ? 0 : choose_recorders(list, n, argv, r, &sessions);
-	if (sessions > 1 && !o->all && !argc)
-		ret = several(r, n, err);
+	if (sessions > 1 && !o->all && !argc) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		for (size_t i = 0; i < n; i++)
+			sbuf_addf(&b, "%s%d (%.60s)", i ? ", " : "", r[i].o->pid,
+				  r[i].words.len ? r[i].words.s + 1 : "");
+		ret = err_usage(err, "several flight recorders are running: name one or more, or --all: %s",
+				 b.s ?: "");
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (!ret && snapshot_signal(r[i].o) && ++told)
 			printf("%d: told to write out its ring\n", r[i].o->pid);

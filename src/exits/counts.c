@@ -323,29 +323,6 @@ static uint64_t cell_value(const struct exits *e, size_t i, unsigned int value, 
 	return exits_now(e, i)[value] - (whole ? 0 : cell_shown(e, i)[value]);
 }
 
-static void view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
-{
-	const struct exits *e = v->e;
-
-	v->sum = xcalloc(1, sizeof(*v->sum));
-	v->sum->timed = e->timed;
-	v->sum->spreads = e->spreads;
-	for (size_t i = 0; i < e->n; i++) {
-		const struct exits_thread *t = &e->thread[e->cell[i].thread];
-		size_t at;
-
-		if (filter && !filter(ctx, e, t))
-			continue;
-		/* In a sum by VM, its number plus 1 takes the place of a thread's. */
-		at = cell_of(v->sum, v->by_vm && t->vm < EXITS_VMS ? t->vm + 1 : 0,
-			     e->cell[i].reason);
-		for (unsigned int k = 0; k < exits_width(e); k++)
-			exits_now(v->sum, at)[k] += cell_value(e, i, k, v->whole);
-		if (e->timed)
-			v->sum->max.v[at] = MAX(v->sum->max.v[at], e->max.v[i]);
-	}
-}
-
 /* What the indices of the view refer to. */
 static const struct exits *view_of(const struct exits_view *v)
 {
@@ -378,7 +355,24 @@ void exits_view_make(const struct exits *whole_table, enum exits_group group, bo
 
 	*v = (struct exits_view){ .e = whole_table, .whole = whole, .by_vm = group == EXITS_BY_VM };
 	if (group != EXITS_BY_THREAD) {
-		view_sum(v, filter, ctx);
+		e = v->e;
+		v->sum = xcalloc(1, sizeof(*v->sum));
+		v->sum->timed = e->timed;
+		v->sum->spreads = e->spreads;
+		for (size_t i = 0; i < e->n; i++) {
+			const struct exits_thread *t = &e->thread[e->cell[i].thread];
+			size_t at;
+
+			if (filter && !filter(ctx, e, t))
+				continue;
+			/* In a sum by VM, its number plus 1 takes the place of a thread's. */
+			at = cell_of(v->sum, v->by_vm && t->vm < EXITS_VMS ? t->vm + 1 : 0,
+				     e->cell[i].reason);
+			for (unsigned int k = 0; k < exits_width(e); k++)
+				exits_now(v->sum, at)[k] += cell_value(e, i, k, v->whole);
+			if (e->timed)
+				v->sum->max.v[at] = MAX(v->sum->max.v[at], e->max.v[i]);
+		}
 		filter = NULL;
 	}
 	e = view_of(v);

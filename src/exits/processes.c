@@ -434,31 +434,6 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	v->waited = 0;
 }
 
-static void on_entry(struct process_walk *w, struct process_vcpu *v, uint64_t t, bool again)
-{
-	/* It may have run on a CPU whose events were lost meanwhile. */
-	if (v->blind || (v->out && v->end <= w->lost_until && w->lost_until))
-		w->p.vm[v->vm].unknown += t - MIN(t, v->blind ? v->last : v->end);
-	v->blind = false;
-	exit_done(w, v, t);
-	if (!again) {
-		v->entry = v->since = t;
-		v->in_turn = v->injected;
-	}
-	v->injected = false;
-}
-
-static void on_end(struct process_walk *w, struct process_vcpu *v, uint64_t t, bool missed)
-{
-	w->p.vm[v->vm].missed += missed;
-	if (missed)
-		v->entry = 0;
-	v->end = t;
-	v->out = true;
-	v->exit_has_task = v->has_task;
-	v->exit_task = v->task;
-}
-
 static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct rec *rec)
 {
 	struct process_vm *vm = &w->p.vm[v->vm];
@@ -521,46 +496,6 @@ static struct process_vcpu *vcpu_of_tid(struct process_walk *w, uint64_t tid)
 		       : NULL;
 }
 
-static void lost(struct process_walk *w, const struct tl_item *i)
-{
-	if (i->guest) {
-		w->modes[w->m->vm[i->src->vm].of].gaps++;
-		return;
-	}
-	for (size_t k = 0; k < w->nlive; k++) {
-		struct process_vcpu *v = &w->vcpu[w->live[k]];
-
-		exit_done(w, v, v->last);
-		v->turn = (struct vcpu_turn){ 0 };
-		v->before.is = v->now.is = AT_UNKNOWN;
-		v->entry = v->off = v->stolen = v->waited = 0;
-		v->out = v->told = v->nested = v->asleep = v->live = false;
-		v->blind = v->last != 0;
-	}
-	w->nlive = 0;
-	w->lost_until = MAX(w->lost_until, i->host + i->width);
-}
-
-static void feed_task(struct process_walk *w, const struct tl_item *i)
-{
-	struct process_vcpu *v;
-
-	if (w->task_fmt != i->src->fmt) {
-		w->task_fmt = i->src->fmt;
-		event_find(i->src->fmt, EV_SWITCH, 3, &w->task_switch);
-	}
-	if (!i->ev || i->ev != w->task_switch.ev || i->unplaced)
-		return;
-	v = process_vcpu_of(w, i->vm >= 0 ? i->vm : (int64_t)i->src->vm, i->vcpu);
-	if (!v)
-		return;
-	w->modes[v->vm].told = true;
-	charge_task(w, v, i->host);
-	v->task = (int32_t)event_u64(&w->task_switch, 2, i->rec);
-	v->has_task = true;
-	v->task_gaps = w->modes[v->vm].gaps;
-}
-
 static void feed_sched(struct process_walk *w, const struct tl_item *i)
 {
 	struct process_vcpu *prev, *next;
@@ -605,10 +540,27 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 	if (e == TURN_LEFT || e == TURN_EXIT)
 		charge_task(w, v, i->host);
 	step = vcpu_turn_step(&v->turn, e);
-	if (step == TURN_BEGAN || step == TURN_AGAIN)
-		on_entry(w, v, i->host, step == TURN_AGAIN);
-	else if (step == TURN_ENDED || step == TURN_MISSED)
-		on_end(w, v, i->host, step == TURN_MISSED);
+	if (step == TURN_BEGAN || step == TURN_AGAIN) {
+		/* It may have run on a CPU whose events were lost meanwhile. */
+		if (v->blind || (v->out && v->end <= w->lost_until && w->lost_until))
+			w->p.vm[v->vm].unknown +=
+				i->host - MIN(i->host, v->blind ? v->last : v->end);
+		v->blind = false;
+		exit_done(w, v, i->host);
+		if (step != TURN_AGAIN) {
+			v->entry = v->since = i->host;
+			v->in_turn = v->injected;
+		}
+		v->injected = false;
+	} else if (step == TURN_ENDED || step == TURN_MISSED) {
+		w->p.vm[v->vm].missed += step == TURN_MISSED;
+		if (step == TURN_MISSED)
+			v->entry = 0;
+		v->end = i->host;
+		v->out = true;
+		v->exit_has_task = v->has_task;
+		v->exit_task = v->task;
+	}
 	if (e == TURN_EXIT) {
 		v->why = exit_why(&w->names, event_u64(&w->exit, 0, i->rec),
 				  event_u64(&w->exit, 1, i->rec));
@@ -640,11 +592,38 @@ void processes_feed(struct processes *p, const struct tl_item *i)
 		return;
 	}
 	if (i->kind != TL_EVENT) {
-		lost(w, i);
+		if (i->guest) {
+			w->modes[w->m->vm[i->src->vm].of].gaps++;
+			return;
+		}
+		for (size_t k = 0; k < w->nlive; k++) {
+			v = &w->vcpu[w->live[k]];
+			exit_done(w, v, v->last);
+			v->turn = (struct vcpu_turn){ 0 };
+			v->before.is = v->now.is = AT_UNKNOWN;
+			v->entry = v->off = v->stolen = v->waited = 0;
+			v->out = v->told = v->nested = v->asleep = v->live = false;
+			v->blind = v->last != 0;
+		}
+		w->nlive = 0;
+		w->lost_until = MAX(w->lost_until, i->host + i->width);
 		return;
 	}
 	if (i->guest) {
-		feed_task(w, i);
+		if (w->task_fmt != i->src->fmt) {
+			w->task_fmt = i->src->fmt;
+			event_find(i->src->fmt, EV_SWITCH, 3, &w->task_switch);
+		}
+		if (!i->ev || i->ev != w->task_switch.ev || i->unplaced)
+			return;
+		v = process_vcpu_of(w, i->vm >= 0 ? i->vm : (int64_t)i->src->vm, i->vcpu);
+		if (!v)
+			return;
+		w->modes[v->vm].told = true;
+		charge_task(w, v, i->host);
+		v->task = (int32_t)event_u64(&w->task_switch, 2, i->rec);
+		v->has_task = true;
+		v->task_gaps = w->modes[v->vm].gaps;
 		return;
 	}
 	if (!i->ev || i->marker)

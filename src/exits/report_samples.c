@@ -544,24 +544,6 @@ int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
 	return 0;
 }
 
-/* Whoever compares with perf should know why its sums are smaller. */
-static void tell_perf(struct report *r)
-{
-	u128 sum = 0, before = r->before;
-
-	for (size_t i = 0; i < r->nvcpu; i++) {
-		const struct rvcpu *v = r->vcpu[i];
-
-		for (const struct cell *c = v->cells->first; c; c = c->next)
-			sum += c->sum;
-	}
-	if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
-		report_remark(
-			r,
-			"%u %% or more above perf's times, which begin at %s (see --semantics perf)",
-			(unsigned int)(before * 100 / (sum - before)), r->opts.cls->tp[0].name);
-}
-
 void samples_finish(struct report *r)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -583,8 +565,23 @@ void samples_finish(struct report *r)
 		report_remark(r,
 			      "%llu exits have no time: another thread entered their vCPU next, or "
 			      "their thread another vCPU", (unsigned long long)r->handed);
-	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
-		tell_perf(r);
+	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls)) {
+		u128 sum = 0, before = r->before;
+
+		/* Whoever compares with perf should know why its sums are smaller. */
+		for (size_t i = 0; i < r->nvcpu; i++) {
+			const struct rvcpu *v = r->vcpu[i];
+
+			for (const struct cell *c = v->cells->first; c; c = c->next)
+				sum += c->sum;
+		}
+		if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
+			report_remark(
+				r,
+				"%u %% or more above perf's times, which begin at %s (see --semantics perf)",
+				(unsigned int)(before * 100 / (sum - before)),
+				r->opts.cls->tp[0].name);
+	}
 	for (size_t i = 0; i < r->nthread; i++) {
 		struct rthread *t = r->thread[i];
 

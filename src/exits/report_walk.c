@@ -149,45 +149,6 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 		e->key = by_rip_key(r->rips, vm, k, rfield_get(&p->f[2], rec), e->key);
 }
 
-/* Scheduler events concern up to two threads, neither of which emits them. */
-static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p,
-		       const struct rec *rec)
-{
-	struct report *r = w->r;
-	uint32_t t = report_thread_known(r, (int32_t)rfield_get(&p->f[0], rec));
-
-	if (t != UINT32_MAX && p->kind == RE_WOKEN)
-		slice_push(st, rec->ts, t, OP_WOKEN, 0);
-	if (p->kind == RE_WOKEN)
-		return;
-	if (t != UINT32_MAX)
-		slice_push(st, rec->ts, t, OP_OUT, event_task_sleeps(rfield_get(&p->f[1], rec)));
-	t = report_thread_known(r, (int32_t)rfield_get(&p->f[2], rec));
-	if (t != UINT32_MAX)
-		slice_push(st, rec->ts, t, OP_IN, 0);
-}
-
-static void push_split(struct walk *w, struct wstream *st, const struct rplan *p,
-		       const struct rec *rec, uint32_t thread)
-{
-	struct report *r = w->r;
-	uint64_t v = rfield_get(&p->f[0], rec);
-
-	switch (p->kind) {
-	case RE_USER: slice_push(st, rec->ts, thread, OP_USER, 0); break;
-	case RE_RESUME: slice_push(st, rec->ts, thread, OP_RESUME, 0); break;
-	case RE_IOCTL:
-		if ((uint32_t)v == 0xae80) /* KVM_RUN */
-			slice_push(st, rec->ts, thread, OP_RESUME, 0);
-		break;
-	case RE_WAKEUP: slice_push(st, rec->ts, thread, OP_WAKEUP, v & INT64_MAX); break;
-	default:
-		r->tot.poll_grow += v != 0;
-		r->tot.poll_shrink += v == 0;
-		break;
-	}
-}
-
 static void decode_other(struct walk *w, struct wstream *st, const struct rplan *p,
 			 const struct rec *rec)
 {
@@ -196,7 +157,20 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 	if (!w->r->tot.seen[p->role])
 		report_saw(w->r, p->role);
 	if (p->kind == RE_SWITCH || p->kind == RE_WOKEN) {
-		push_sched(w, st, p, rec);
+		struct report *r = w->r;
+		uint32_t t = report_thread_known(r, (int32_t)rfield_get(&p->f[0], rec));
+
+		/* Scheduler events concern up to two threads, neither of which emits them. */
+		if (t != UINT32_MAX && p->kind == RE_WOKEN)
+			slice_push(st, rec->ts, t, OP_WOKEN, 0);
+		if (p->kind == RE_WOKEN)
+			return;
+		if (t != UINT32_MAX)
+			slice_push(st, rec->ts, t, OP_OUT,
+				   event_task_sleeps(rfield_get(&p->f[1], rec)));
+		t = report_thread_known(r, (int32_t)rfield_get(&p->f[2], rec));
+		if (t != UINT32_MAX)
+			slice_push(st, rec->ts, t, OP_IN, 0);
 		return;
 	}
 	thread = report_thread_of(w, st, (int32_t)rfield_get(&w->r->pid, rec), p->kind != RE_CLASS);
@@ -218,7 +192,22 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 		if (!e->is.begin && !e->is.end)
 			st->n--;
 	} else {
-		push_split(w, st, p, rec, thread);
+		struct report *r = w->r;
+		uint64_t v = rfield_get(&p->f[0], rec);
+
+		switch (p->kind) {
+		case RE_USER: slice_push(st, rec->ts, thread, OP_USER, 0); break;
+		case RE_RESUME: slice_push(st, rec->ts, thread, OP_RESUME, 0); break;
+		case RE_IOCTL:
+			if ((uint32_t)v == 0xae80) /* KVM_RUN */
+				slice_push(st, rec->ts, thread, OP_RESUME, 0);
+			break;
+		case RE_WAKEUP: slice_push(st, rec->ts, thread, OP_WAKEUP, v & INT64_MAX); break;
+		default:
+			r->tot.poll_grow += v != 0;
+			r->tot.poll_shrink += v == 0;
+			break;
+		}
 	}
 }
 

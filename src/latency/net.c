@@ -675,32 +675,6 @@ static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_
 	task->takes = self;
 }
 
-/* A thread of the VMM, or vhost's, took it from the tap: it is the guest's from here on. */
-static void tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
-{
-	struct net_half h = sent_half(k, in);
-	struct net_task *task = net_task_of(l, 0, in->i->tid);
-	struct net_ref ref;
-	struct net_queue *q;
-
-	if (!task)
-		return;
-	net_dev_ends(l, k->dev);
-	if (!both(l, vm, in->t))
-		return;
-	q = net_queue_get(l, vm, k->dev, k->queue, false, true);
-	if (!q)
-		return;
-	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
-	h.t[NP_TAKEN] = in->t;
-	takes(l, task, in->i->tid, q);
-	(void)loads(q, k->len);
-	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
-	net_add(l, q, &h, &ref);
-	if (h.ident.id)
-		net_identified(l, &ref);
-}
-
 static void freed(struct lat *l, const struct lat_in *in)
 {
 	bool guest = in->i->src->guest, sent, drop = in->kind == EV_SKB_DROP;
@@ -737,6 +711,10 @@ static void copied(struct lat *l, const struct lat_in *in)
 {
 	struct net_skb *k = skb_known(l, in);
 	int64_t vm;
+	struct net_half taken;
+	struct net_task *task;
+	struct net_ref ref;
+	struct net_queue *q;
 
 	if (!k) {
 		struct net_task *t =
@@ -760,7 +738,25 @@ static void copied(struct lat *l, const struct lat_in *in)
 	if (vm < 0)
 		return;
 	k->state = SKB_NONE;
-	tap_taken(l, k, in, (size_t)vm);
+	/* A thread of the VMM, or vhost's, took it from the tap: it is the guest's from here on. */
+	taken = sent_half(k, in);
+	task = net_task_of(l, 0, in->i->tid);
+	if (!task)
+		return;
+	net_dev_ends(l, k->dev);
+	if (!both(l, (size_t)vm, in->t))
+		return;
+	q = net_queue_get(l, (size_t)vm, k->dev, k->queue, false, true);
+	if (!q)
+		return;
+	taken.t[NP_RAN] = lat_worker_since(l, in->i->tid);
+	taken.t[NP_TAKEN] = in->t;
+	takes(l, task, in->i->tid, q);
+	(void)loads(q, k->len);
+	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
+	net_add(l, q, &taken, &ref);
+	if (taken.ident.id)
+		net_identified(l, &ref);
 }
 
 /* ---- the walk ---- */

@@ -153,29 +153,6 @@ struct seen {
 COMPARE(by_file, struct seen,
 	ORDER(x->dev, y->dev) ?: ORDER(x->ino, y->ino) ?: ORDER(x->at, y->at));
 
-/* A capture that is listed twice would count twice in the sum. */
-static void each_once(struct str_list *list, note_fn *note)
-{
-	_cleanup_free_ struct seen *s = xcalloc(list->n + 1, sizeof(*s));
-	struct stat st;
-	size_t n = 0, k = 0;
-
-	for (size_t i = 0; i < list->n; i++)
-		if (!stat(list->v[i], &st))
-			s[n++] = (struct seen){ st.st_dev, st.st_ino, i };
-	array_sort(s, n, by_file);
-	for (size_t i = 1; i < n; i++) {
-		if (s[i].dev != s[i - 1].dev || s[i].ino != s[i - 1].ino)
-			continue;
-		note("%s is named more than once: it counts once", list->v[s[i].at]);
-		list->v[s[i].at] = NULL;
-	}
-	for (size_t i = 0; i < list->n; i++)
-		if (list->v[i])
-			list->v[k++] = list->v[i];
-	list->n = k;
-}
-
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, note_fn *note, struct many **out,
 	       struct kvmft_err *err)
 {
@@ -183,10 +160,27 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, note_fn *note, str
 	cpu_set_t cpus;
 	size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
 	int ret = 0;
+	_cleanup_free_ struct seen *s = xcalloc(list->n + 1, sizeof(*s));
+	struct stat st;
+	size_t known = 0, left = 0;
 
 	*out = m;
 	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx, .taken = { -1, -1 } };
-	each_once(list, note);
+	/* A capture that is listed twice would count twice in the sum. */
+	for (size_t i = 0; i < list->n; i++)
+		if (!stat(list->v[i], &st))
+			s[known++] = (struct seen){ st.st_dev, st.st_ino, i };
+	array_sort(s, known, by_file);
+	for (size_t i = 1; i < known; i++) {
+		if (s[i].dev != s[i - 1].dev || s[i].ino != s[i - 1].ino)
+			continue;
+		note("%s is named more than once: it counts once", list->v[s[i].at]);
+		list->v[s[i].at] = NULL;
+	}
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i])
+			list->v[left++] = list->v[i];
+	list->n = left;
 	m->owner = mmap(NULL, (list->n + 1) * sizeof(*m->owner), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->owner == MAP_FAILED) {

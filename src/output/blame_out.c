@@ -50,31 +50,6 @@ COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
 /* ---- text ---- */
 
-static void put_parts(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
-{
-	const int width = khz(v) ? 12 : 20;
-	uint64_t rest = 0, n = 0;
-	char text[32];
-
-	for (size_t i = 0; i < s->nparts; i++) {
-		const struct blame_part *p = &s->part[i];
-
-		if (i >= 3 && p->time * 50 < length(s) && s->nparts > 4) {
-			rest += p->time;
-			n++;
-			continue;
-		}
-		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
-			  blame_amount(v, text, sizeof(text), p->time),
-			  blame_percent(p->time, length(s)), blame_causes[p->cause].name,
-			  p->name[0] ? ": " : "", p->name);
-	}
-	if (n)
-		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,
-			  blame_amount(v, text, sizeof(text), rest), blame_percent(rest, length(s)),
-			  n, n > 1 ? "s" : "");
-}
-
 static const struct ksyms *symbols(const struct blame_view *v, const struct blame_spike *s)
 {
 	return s->vm < 0 || !s->has_rip ? NULL : tl_hostmap(v->t)->vm[s->vm].syms;
@@ -104,6 +79,8 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 	size_t from = b->len;
 	char text[32];
 	const char *sep;
+	const int width = khz(v) ? 12 : 20;
+	uint64_t rest = 0, n = 0;
 
 	sbuf_addf(b, "%zu. %s ", nth, blame_amount(v, text, sizeof(text), length(s)));
 	if (strncmp(s->of, what, strlen(what)))
@@ -139,7 +116,23 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 		sbuf_addf(b, "   %" PRIu32 " other vCPU%s out for the same page at once: %sat 0x%" PRIx64 "\n",
 			  s->with, s->with > 1 ? "s were" : " was", s->fetched ? "to run code " : "",
 			  s->page);
-	put_parts(b, v, s);
+	for (size_t i = 0; i < s->nparts; i++) {
+		const struct blame_part *p = &s->part[i];
+
+		if (i >= 3 && p->time * 50 < length(s) && s->nparts > 4) {
+			rest += p->time;
+			n++;
+			continue;
+		}
+		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
+			  blame_amount(v, text, sizeof(text), p->time),
+			  blame_percent(p->time, length(s)), blame_causes[p->cause].name,
+			  p->name[0] ? ": " : "", p->name);
+	}
+	if (n)
+		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,
+			  blame_amount(v, text, sizeof(text), rest), blame_percent(rest, length(s)),
+			  n, n > 1 ? "s" : "");
 }
 
 /* ---- groups ---- */
@@ -362,30 +355,6 @@ static struct table parts_of(const struct parts *x)
 	};
 }
 
-static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
-{
-	const struct parts x = { v, s };
-	const struct table parts = parts_of(&x);
-	const struct lat_story *story = v->story ? &v->story[s - blame_spike(v->blame, 0)] : NULL;
-	struct row r;
-
-	row_json(&r, j, !khz(v));
-	spike_columns(&r, v, s);
-	where_columns(&r, v, s);
-	evidence_json("needs", s->needs, j);
-	table_json(&parts, "parts", j);
-	json_put_object(j, "also");
-	for (unsigned int w = 0; w < BLAME_WHATS; w++)
-		if (s->also[w])
-			json_put_u64(j, blame_whats[w].name, s->also[w]);
-	json_object_end(j);
-	if (story && story->text) {
-		json_put_str(j, "excerpt", story->text);
-		json_put_u64(j, "excerpt_left_out", story->left_out);
-	}
-	row_end(&r);
-}
-
 static void blame_json(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
@@ -397,8 +366,28 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 	json_put_str(&j, "unit", khz(v) ? "ns" : "cycles");
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	json_put_array(&j, "spikes");
-	for (size_t i = 0; i < blame_spikes(v->blame); i++)
-		spike_json(&j, v, s[i]);
+	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
+		const struct parts x = { v, s[i] };
+		const struct table parts = parts_of(&x);
+		const struct lat_story *story =
+			v->story ? &v->story[s[i] - blame_spike(v->blame, 0)] : NULL;
+
+		row_json(&r, &j, !khz(v));
+		spike_columns(&r, v, s[i]);
+		where_columns(&r, v, s[i]);
+		evidence_json("needs", s[i]->needs, &j);
+		table_json(&parts, "parts", &j);
+		json_put_object(&j, "also");
+		for (unsigned int w = 0; w < BLAME_WHATS; w++)
+			if (s[i]->also[w])
+				json_put_u64(&j, blame_whats[w].name, s[i]->also[w]);
+		json_object_end(&j);
+		if (story && story->text) {
+			json_put_str(&j, "excerpt", story->text);
+			json_put_u64(&j, "excerpt_left_out", story->left_out);
+		}
+		row_end(&r);
+	}
 	json_array_end(&j);
 	if (grouped(v))
 		blame_put_groups(v, false, &j, b);

@@ -215,39 +215,15 @@ static void clock_add_facts(const struct clockcheck *c, const struct clock_vm *v
 	sbuf_add(b, agree ? ": its trace clocks agree\n" : "\n");
 }
 
-static void clock_add_unchecked(const struct clockcheck *c, const struct clock_vm *vm,
-				struct sbuf *b)
-{
-	uint32_t lacks = 0;
-	char name[64];
-
-	for (int k = 0; k < CLOCK_FINDINGS; k++) {
-		uint32_t needs = clockcheck_lacks(vm, (enum clock_finding)k);
-
-		if (needs)
-			sbuf_addf(b, "%s%s", lacks ? ", " : "  not checked: ", clock_rules[k].id);
-		lacks |= needs;
-	}
-	if (lacks) {
-		sbuf_add(b, "\n  not recorded: ");
-		for (uint32_t bit = 0, n = 0; evidence_next(lacks, &bit, name, sizeof(name)); n++)
-			sbuf_addf(b, "%s%s", n ? ", " : "", name);
-		sbuf_add(b, "\n  record it with ");
-		evidence_remedy(lacks, b);
-		sbuf_addc(b, '\n');
-	}
-	if (c->lossy)
-		sbuf_add(b, "  events were lost: what they were is not known\n");
-	if (c->stray)
-		sbuf_add(b, "  clock events of a thread whose VM is not known were left out\n");
-}
-
 void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		const struct facts f = { c, &c->vm[i] };
 		const struct table t = clock_table(&f, width);
 		size_t from;
+		const struct clock_vm *vm = f.vm;
+		uint32_t lacks = 0;
+		char name[64];
 
 		if (!clockcheck_shown(c, i))
 			continue;
@@ -263,7 +239,26 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		if (f.vm->more)
 			sbuf_addf(b, "  ... and %zu more\n", f.vm->more);
 		clock_add_facts(c, f.vm, b);
-		clock_add_unchecked(c, f.vm, b);
+		for (int k = 0; k < CLOCK_FINDINGS; k++) {
+			uint32_t needs = clockcheck_lacks(vm, (enum clock_finding)k);
+
+			if (needs)
+				sbuf_addf(b, "%s%s", lacks ? ", " : "  not checked: ", clock_rules[k].id);
+			lacks |= needs;
+		}
+		if (lacks) {
+			sbuf_add(b, "\n  not recorded: ");
+			for (uint32_t bit = 0, n = 0;
+			     evidence_next(lacks, &bit, name, sizeof(name)); n++)
+				sbuf_addf(b, "%s%s", n ? ", " : "", name);
+			sbuf_add(b, "\n  record it with ");
+			evidence_remedy(lacks, b);
+			sbuf_addc(b, '\n');
+		}
+		if (c->lossy)
+			sbuf_add(b, "  events were lost: what they were is not known\n");
+		if (c->stray)
+			sbuf_add(b, "  clock events of a thread whose VM is not known were left out\n");
 		text_wrap(b, from, "      ", width);
 		table_text(&t, b);
 	}
@@ -318,32 +313,6 @@ void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
 	json_line_end(&j);
 }
 
-static void clock_put_facts(const struct clockcheck *c, const struct clock_vm *vm, struct json *j)
-{
-	static const char *const drifts[][2] = { { "boottime_ppb", "boottime_ppb_off" },
-						 { "realtime_ppb", "realtime_ppb_off" } };
-	static const struct capture none;
-	const struct capture *guest = vm->sched ?: &none;
-	uint64_t n = 0, spent = 0, khz = c->cap->tsc_khz;
-	bool known = khz && !(~vm->recorded & (EVID_RUN | EVID_MSR));
-
-	for (size_t k = 0; k < CLOCK_DRIFTS; k++) {
-		uint64_t off = vm->foreign ? 0 : vm->drift[k].off;
-
-		json_put_known_s64(j, drifts[k][0], off, vm->drift[k].ppb);
-		json_put_known_u64(j, drifts[k][1], off, off);
-	}
-	for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS; k++) {
-		n += vm->read[k].n;
-		spent += vm->read[k].spent;
-	}
-	json_put_known_u64(j, "timer_exits", known, n);
-	json_put_known_u64(j, "timer_exits_ns", known, known ? tsc_cycles_to_ns(spent, khz) : 0);
-	json_put_known_s64(j, "kvm_sched_clock_offset", vm->sched, guest->kvm_sched_clock_offset);
-	json_put_known_s64(j, "sched_clock_offset", guest->has_kernel_sched_offset,
-			   guest->kernel_sched_offset);
-}
-
 void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
 {
 	struct json j;
@@ -355,6 +324,13 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 	for (size_t i = 0; i < c->n; i++) {
 		const struct facts f = { c, &c->vm[i] };
 		const struct table t = clock_table(&f, 0);
+		const struct clock_vm *vm = f.vm;
+		static const char *const drifts[][2] = { { "boottime_ppb", "boottime_ppb_off" },
+							 { "realtime_ppb", "realtime_ppb_off" } };
+		static const struct capture none;
+		const struct capture *guest = vm->sched ?: &none;
+		uint64_t n = 0, spent = 0, khz = c->cap->tsc_khz;
+		bool known = khz && !(~vm->recorded & (EVID_RUN | EVID_MSR));
 
 		if (!clockcheck_shown(c, i))
 			continue;
@@ -377,7 +353,21 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 				evidence_json(clock_rules[k].id, lacks, &j);
 		}
 		json_object_end(&j);
-		clock_put_facts(c, f.vm, &j);
+		for (size_t k = 0; k < CLOCK_DRIFTS; k++) {
+			uint64_t off = vm->foreign ? 0 : vm->drift[k].off;
+
+			json_put_known_s64(&j, drifts[k][0], off, vm->drift[k].ppb);
+			json_put_known_u64(&j, drifts[k][1], off, off);
+		}
+		for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS; k++) {
+			n += vm->read[k].n;
+			spent += vm->read[k].spent;
+		}
+		json_put_known_u64(&j, "timer_exits", known, n);
+		json_put_known_u64(&j, "timer_exits_ns", known, known ? tsc_cycles_to_ns(spent, khz) : 0);
+		json_put_known_s64(&j, "kvm_sched_clock_offset", vm->sched, guest->kvm_sched_clock_offset);
+		json_put_known_s64(&j, "sched_clock_offset", guest->has_kernel_sched_offset,
+				   guest->kernel_sched_offset);
 		table_json(&t, "vcpus", &j);
 		json_object_end(&j);
 	}

@@ -94,38 +94,32 @@ static void exit_begin(const struct out *o, struct folded *p, struct folded_exit
 	e->since = i->host;
 }
 
-/* Any item. */
-static void fold_exit(struct out *o, struct folded *p, const struct tl_item *i)
-{
-	struct folded_exit *e;
-
-	if (i->src->index)
-		return;
-	p->gaps += i->kind != TL_EVENT;
-	if (i->kind != TL_EVENT || !i->ev || i->marker || i->vm < 0 || i->vcpu < 0)
-		return;
-	e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap,
-			 sizeof(*e));
-	e->since = e->gaps == p->gaps ? e->since : 0;
-	e->gaps = p->gaps;
-	if (i->ev == p->exit.ev) {
-		exit_begin(o, p, e, i);
-	} else if (e->since && i->ev == p->entry.ev) {
-		tally_add(&p->stacks, xsbuf_text(&e->text), e->text.len,
-			  o->fold == FOLD_EXITS ? 1 : i->host - e->since);
-		e->since = 0;
-	} else if (e->since && e->text.len == e->bare && fmt_is_stack(i->ev)) {
-		add_frames(&e->text, i);
-	}
-}
-
 static void folded_item(struct out *o, const struct tl_item *i)
 {
 	struct folded *p = o->priv;
 	struct sbuf *b = &p->one;
 
 	if (o->fold) {
-		fold_exit(o, p, i);
+		struct folded_exit *e;
+
+		if (i->src->index)
+			return;
+		p->gaps += i->kind != TL_EVENT;
+		if (i->kind != TL_EVENT || !i->ev || i->marker || i->vm < 0 || i->vcpu < 0)
+			return;
+		e = xu64map_elem(&p->at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &p->of, &p->cap,
+				 sizeof(*e));
+		e->since = e->gaps == p->gaps ? e->since : 0;
+		e->gaps = p->gaps;
+		if (i->ev == p->exit.ev) {
+			exit_begin(o, p, e, i);
+		} else if (e->since && i->ev == p->entry.ev) {
+			tally_add(&p->stacks, xsbuf_text(&e->text), e->text.len,
+				  o->fold == FOLD_EXITS ? 1 : i->host - e->since);
+			e->since = 0;
+		} else if (e->since && e->text.len == e->bare && fmt_is_stack(i->ev)) {
+			add_frames(&e->text, i);
+		}
 		return;
 	}
 	if (i->kind != TL_EVENT || !i->ev || i->src->qemu || i->marker || !fmt_is_stack(i->ev))

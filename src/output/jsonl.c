@@ -33,32 +33,6 @@ static void line_begin(struct json *j, struct out *o, const char *kind)
 
 /* ---- the first line ---- */
 
-/*
- * What was concluded, not recorded: which VM the capture belongs to, which threads that is, where
- * its offset is from.
- */
-static void put_match(struct json *j, const struct hostmap *m, const struct tl_source *s)
-{
-	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
-	uint64_t uncertain = m->vm[s->vm].uncertain;
-	_cleanup_(sbuf_free) struct sbuf tids = { 0 };
-
-	json_put_str(j, "paired_by", match_by_names[s->match->by]);
-	if (vm->basis != HOSTMAP_RECORDED) {
-		hostmap_vm_tids(m, vm->of, &tids);
-		json_put_str(j, "threads", tids.s);
-		json_put_str(j, "threads_by", hostmap_basis_names[vm->basis]);
-	}
-	if (uncertain) {
-		json_put_str(j, "tsc_offset_from", "events");
-		json_put_u64(j, "uncertain_cycles", uncertain);
-		json_put_known_s64(j, "uncertain_ns", m->cap->tsc_khz,
-				   m->cap->tsc_khz
-					   ? (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)
-					   : 0);
-	}
-}
-
 static void jsonl_begin(struct out *o)
 {
 	struct jsonl *p = xcalloc(1, sizeof(*p));
@@ -91,8 +65,26 @@ static void jsonl_begin(struct out *o)
 		json_put_str(&j, "kernel", s->cap->uname);
 		json_put_u64(&j, "cpus", s->cap->nstream);
 		json_put_bool(&j, "complete", s->cap->complete);
-		if (s->match)
-			put_match(&j, tl_hostmap(o->t), s);
+		if (s->match) {
+			const struct hostmap *m = tl_hostmap(o->t);
+			const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
+			uint64_t uncertain = m->vm[s->vm].uncertain;
+			_cleanup_(sbuf_free) struct sbuf tids = { 0 };
+
+			/* Concluded, not recorded: which VM, which threads, where its offset is from. */
+			json_put_str(&j, "paired_by", match_by_names[s->match->by]);
+			if (vm->basis != HOSTMAP_RECORDED) {
+				hostmap_vm_tids(m, vm->of, &tids);
+				json_put_str(&j, "threads", tids.s);
+				json_put_str(&j, "threads_by", hostmap_basis_names[vm->basis]);
+			}
+			if (uncertain) {
+				json_put_str(&j, "tsc_offset_from", "events");
+				json_put_u64(&j, "uncertain_cycles", uncertain);
+				json_put_known_s64(&j, "uncertain_ns", m->cap->tsc_khz,
+						   (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz ?: 1));
+			}
+		}
 		json_object_end(&j);
 	}
 	json_array_end(&j);

@@ -140,29 +140,6 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_object_end(j);
 }
 
-static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
-		      const struct lat_case *c, const struct lat_story *story)
-{
-	char key[KEY_SIZE];
-
-	json_object_begin(j);
-	json_put_str(j, "what", c->what);
-	json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
-	json_put_s64(j, "vcpu", c->vcpu);
-	json_put_u64(j, "begin_host_tsc", c->begin);
-	json_put_u64(j, "end_host_tsc", c->end);
-	put_time(j, v, "total", true, c->time);
-	json_put_object(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
-	for (unsigned int s = 1; s < LAT_STAGES; s++)
-		if (c->known >> s & 1)
-			json_put_u64(j, d->stage[s], c->stage_time[s]);
-	json_object_end(j);
-	json_put_str(j, "cause", word_key(d->cause[c->cause], key));
-	if (story && story->text)
-		json_put_str(j, "excerpt", story->text);
-	json_object_end(j);
-}
-
 static void lat_table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_story *story)
 {
@@ -191,8 +168,26 @@ static void lat_table_json(struct json *j, const struct lat_view *v, const struc
 	words_json(j, t->desc->count, LAT_COUNTS);
 	json_object_end(j);
 	json_put_array(j, "worst");
-	for (size_t i = 0; i < t->nworst; i++)
-		case_json(j, v, t->desc, &t->worst[i], story ? &story[i] : NULL);
+	for (size_t i = 0; i < t->nworst; i++) {
+		const struct lat_case *c = &t->worst[i];
+
+		json_object_begin(j);
+		json_put_str(j, "what", c->what);
+		json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
+		json_put_s64(j, "vcpu", c->vcpu);
+		json_put_u64(j, "begin_host_tsc", c->begin);
+		json_put_u64(j, "end_host_tsc", c->end);
+		put_time(j, v, "total", true, c->time);
+		json_put_object(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
+		for (unsigned int s = 1; s < LAT_STAGES; s++)
+			if (c->known >> s & 1)
+				json_put_u64(j, t->desc->stage[s], c->stage_time[s]);
+		json_object_end(j);
+		json_put_str(j, "cause", word_key(t->desc->cause[c->cause], key));
+		if (story && story[i].text)
+			json_put_str(j, "excerpt", story[i].text);
+		json_object_end(j);
+	}
 	json_array_end(j);
 	json_object_end(j);
 }
@@ -405,18 +400,6 @@ static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 	free(of);
 }
 
-static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
-{
-	metric_head(b, "kvmft_alignment_ok", "gauge",
-		    "1: all events of the guest lie between an entry and an exit of their vCPU.");
-	for (size_t vm = 0; vm < nvm; vm++) {
-		if (!v->bound || !v->bound[vm].guest)
-			continue;
-		metric_of_vm(b, "kvmft_alignment_ok", vm_at(v, 0), vm_at(v, vm), NULL, NULL);
-		sbuf_add(b, v->bound[vm].known ? "1\n" : "0\n");
-	}
-}
-
 static void metrics_print(const struct lat_view *v, struct sbuf *b)
 {
 	size_t all = tl_hostmap(v->t)->nvm, nvm = MIN(all, (size_t)METRICS_VMS);
@@ -431,7 +414,14 @@ static void metrics_print(const struct lat_view *v, struct sbuf *b)
 				table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
 		states(v, nvm, b);
 	}
-	alignment(v, nvm, b);
+	metric_head(b, "kvmft_alignment_ok", "gauge",
+		    "1: all events of the guest lie between an entry and an exit of their vCPU.");
+	for (size_t vm = 0; vm < nvm; vm++) {
+		if (!v->bound || !v->bound[vm].guest)
+			continue;
+		metric_of_vm(b, "kvmft_alignment_ok", vm_at(v, 0), vm_at(v, vm), NULL, NULL);
+		sbuf_add(b, v->bound[vm].known ? "1\n" : "0\n");
+	}
 	metric_head(b, "kvmft_latency_vms_left_out", "gauge", "VMs left out, as there are too "
 		"many for labels.");
 	sbuf_addf(b, "kvmft_latency_vms_left_out %zu\n# EOF\n", all - nvm);

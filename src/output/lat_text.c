@@ -123,25 +123,6 @@ static void short_cells(struct row *o, const void *ctx, size_t i)
 	cell_text(o, COL_LEFT, "Mostly", "%s", o->head ? "" : most_in(x->t, g) ?: "");
 }
 
-static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
-			   size_t rows)
-{
-	struct short_rows x = { v, t, 0 };
-	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->ngroup; i++)
-		if (took_time(&t->group[i])) {
-			x.all += t->group[i].stage[0]->sum;
-			if (n++ < rows || t->desc->in_order)
-				table.n = i + 1;
-		}
-	if (n)
-		table_text(&table, b);
-	if (n > rows && !t->desc->in_order)
-		sbuf_addf(b, "(%zu more: --%s)\n", n - rows, v->rows ? "top" : "all");
-}
-
 /* Of these stages that which took most; 0: none did. */
 static unsigned int longest(const struct lat_case *c, uint32_t of)
 {
@@ -154,17 +135,28 @@ static unsigned int longest(const struct lat_case *c, uint32_t of)
 	return most;
 }
 
-/*
- * The two stages that took most of its time; what is not known, and the longest wait, if that was a
- * tenth of it.
- */
-static void put_stages(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
-		       const struct lat_case *c)
+static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+		     const struct lat_case *c)
 {
+	char text[32];
+	size_t from = b->len, at;
 	unsigned int told = 0, wait = longest(c, t->desc->waits);
 	uint64_t rest = t->desc->parts ? c->time : 0; /* what none of its stages has */
-	char text[32];
 
+	sbuf_addf(b, "  %s", lat_amount(v, text, sizeof(text), c->time));
+	at = b->len;
+	sbuf_add(b, " at ");
+	if (!out_clock_put(v->clock, c->begin, c->vcpu, 6, b))
+		b->len = at;
+	sbuf_addf(b, " %s", c->what);
+	if (several_vms(t) && c->vm >= 0)
+		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
+	if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
+		sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
+	/*
+	 * The two stages that took most of its time; what is not known, and the longest wait, if
+	 * that was a tenth of it.
+	 */
 	for (unsigned int s = 1; s < LAT_STAGES; s++)
 		if ((c->known & t->desc->parts) >> s & 1)
 			rest -= MIN(rest, c->stage_time[s]);
@@ -182,25 +174,6 @@ static void put_stages(struct sbuf *b, const struct lat_view *v, const struct la
 	if (wait && c->stage_time[wait] >= c->time / 10)
 		sbuf_addf(b, "; of that %s %s", t->desc->stage[wait],
 			  lat_amount(v, text, sizeof(text), c->stage_time[wait]));
-}
-
-static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
-		     const struct lat_case *c)
-{
-	char text[32];
-	size_t from = b->len, at;
-
-	sbuf_addf(b, "  %s", lat_amount(v, text, sizeof(text), c->time));
-	at = b->len;
-	sbuf_add(b, " at ");
-	if (!out_clock_put(v->clock, c->begin, c->vcpu, 6, b))
-		b->len = at;
-	sbuf_addf(b, " %s", c->what);
-	if (several_vms(t) && c->vm >= 0)
-		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
-	if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
-		sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
-	put_stages(b, v, t, c);
 	sbuf_addc(b, '\n');
 	text_wrap(b, from, "      ", v->width);
 }
@@ -212,8 +185,20 @@ static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_i
 	const struct lat_table *t = lat_table(v->lat, id);
 	const struct lat_story *story = v->story[id];
 	size_t from;
+	struct short_rows x = { v, t, 0 };
+	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
+	size_t n = 0;
 
-	lat_put_groups(b, v, t, rows);
+	for (size_t i = 0; i < t->ngroup; i++)
+		if (took_time(&t->group[i])) {
+			x.all += t->group[i].stage[0]->sum;
+			if (n++ < rows || t->desc->in_order)
+				table.n = i + 1;
+		}
+	if (n)
+		table_text(&table, b);
+	if (n > rows && !t->desc->in_order)
+		sbuf_addf(b, "(%zu more: --%s)\n", n - rows, v->rows ? "top" : "all");
 	if (t->nworst && worst)
 		sbuf_add(b, "\nThe worst:\n");
 	for (size_t i = 0; i < MIN(t->nworst, worst); i++) {
@@ -338,26 +323,6 @@ static void lat_headline(struct sbuf *b, const struct lat_view *v, const struct 
 
 /* ---- stages ---- */
 
-static void group_causes(struct sbuf *b, unsigned int at, const struct lat_desc *d,
-			 const struct lat_group *g, unsigned int width)
-{
-	const size_t from = b->len;
-	const char *sep = "";
-
-	for (unsigned int c = 0; c < LAT_CAUSES; c++) {
-		if (!g->cause[c] || !d->cause[c] || !d->cause[c][0])
-			continue;
-		if (!sep[0])
-			sbuf_addf(b, "%-*s cause: ", (int)at, "");
-		sbuf_addf(b, "%s%s %llu", sep, lat_word_text(d->cause[c]),
-			  (unsigned long long)g->cause[c]);
-		sep = ", ";
-	}
-	if (sep[0])
-		sbuf_addc(b, '\n');
-	text_wrap(b, from, "    ", width);
-}
-
 /* Thousandths, as cycles if that is what they are. */
 static void cell_thousandths(struct row *o, const char *head, bool whole, uint64_t v)
 {
@@ -425,8 +390,23 @@ static void lat_group_cells(struct row *o, const void *ctx, size_t i)
 	}
 	if (s < LAT_STAGES && g->stage[s])
 		stage_cells(o, x->v, t, g, s);
-	else if (s == LAT_STAGES && o->c.print)
-		group_causes(o->b, o->c.width[0], t->desc, g, x->v->width);
+	else if (s == LAT_STAGES && o->c.print) {
+		const size_t from = o->b->len;
+		const char *sep = "";
+
+		for (unsigned int c = 0; c < LAT_CAUSES; c++) {
+			if (!g->cause[c] || !t->desc->cause[c] || !t->desc->cause[c][0])
+				continue;
+			if (!sep[0])
+				sbuf_addf(o->b, "%-*s cause: ", (int)o->c.width[0], "");
+			sbuf_addf(o->b, "%s%s %llu", sep, lat_word_text(t->desc->cause[c]),
+				  (unsigned long long)g->cause[c]);
+			sep = ", ";
+		}
+		if (sep[0])
+			sbuf_addc(o->b, '\n');
+		text_wrap(o->b, from, "    ", x->v->width);
+	}
 }
 
 /* ---- histogram: powers of two ---- */

@@ -236,33 +236,6 @@ static void lines_drop(struct pf *p, struct pf_irqs *q, uint64_t before, const c
 /* Of common_flags (include/linux/trace_events.h): interrupts off, in one, or in an NMI. */
 #define FLAG_BUSY 0x49
 
-/*
- * The line behind a handler is one that went in and may be its; which of several was learnt from
- * when it was alone. Unless it was, those that may be are over, but have no arrow.
- */
-static void line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, uint64_t irq,
-		    const char *name, uint64_t *flow)
-{
-	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)irq, known = UINT64_MAX, number = 0;
-	unsigned int found = 0;
-
-	u64map_get(&p->irq_number, key, &known);
-	for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++) {
-		if (!is_in(p, &q->of[n], n, name))
-			continue;
-		number = n;
-		found = n == known ? 1 : found + 1;
-		if (n == known)
-			break;
-	}
-	if (found > 1)
-		lines_drop(p, q, UINT64_MAX, name);
-	if (found != 1)
-		return;
-	*flow = listed_take(p, q, &q->of[number]);
-	xu64map_put(&p->irq_number, key, number);
-}
-
 /* ---- either ---- */
 
 /* A handler begins in a guest: *flow is what it ends, or stays as it is. */
@@ -273,11 +246,34 @@ static void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct e
 	char name[64] = "";
 
 	if (p->irq_kind->listed) {
+		uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)number, known = UINT64_MAX,
+			 line = 0;
+		unsigned int found = 0;
+
 		if (e->role != EV_IRQ_ENTRY)
 			return;
 		q->handled = true;
 		(void)fmt_str(&e->type.f[1], i->rec, name, sizeof(name));
-		line_end(p, q, i, number, name, flow);
+		/*
+		 * The line behind a handler is one that went in and may be its; which of several
+		 * was learnt from when it was alone. Unless it was, those that may be are over, but
+		 * have no arrow.
+		 */
+		u64map_get(&p->irq_number, key, &known);
+		for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++) {
+			if (!is_in(p, &q->of[n], n, name))
+				continue;
+			line = n;
+			found = n == known ? 1 : found + 1;
+			if (n == known)
+				break;
+		}
+		if (found > 1)
+			lines_drop(p, q, UINT64_MAX, name);
+		if (found != 1)
+			return;
+		*flow = listed_take(p, q, &q->of[line]);
+		xu64map_put(&p->irq_number, key, line);
 		return;
 	}
 	/* What arrives in the guest: the flow to end, 0 = none. */

@@ -138,36 +138,30 @@ static void pf_put_thread(struct sbuf *b, int32_t tid, int32_t tgid, const char 
 	pb_end(b, mark);
 }
 
-/* VMMs and their vCPUs are known in every capture of a host. */
-static void put_vms(struct out *o, struct pf_machine *m)
-{
-	const struct hostmap *map = tl_hostmap(o->t);
-	const struct hostmap_thread *t;
-
-	for (size_t v = 0; !m->remote && !m->src->guest && v < map->nvm; v++) {
-		const struct hostmap_vm *vm = &map->vm[v];
-
-		if (vm->of != v || vm->pid <= 0)
-			continue;
-		put_process(m->to, vm->pid, vm->cap ? vm->cap->vmm : NULL);
-		hostmap_each_thread(map, v, t) {
-			char name[32];
-
-			snprintf(name, sizeof(name), "vCPU %u", t->vcpu);
-			if (t->tid > 0 && t->tid != vm->pid)
-				pf_put_thread(m->to, t->tid, vm->pid, name);
-		}
-	}
-}
-
 /* Names that are known from elsewhere than the events, and whose threads they are. */
 static void put_tasks(struct out *o, struct pf_machine *m)
 {
 	const struct capture *cap = m->src->cap;
 	size_t begin = m->to->len, packet = pf_packet(m), mark = pb_begin(m->to, PROCESS_TREE);
 	bool empty;
+	const struct hostmap *map = tl_hostmap(o->t);
+	const struct hostmap_thread *th;
 
-	put_vms(o, m);
+	/* VMMs and their vCPUs are known in every capture of a host. */
+	for (size_t v = 0; !m->remote && !m->src->guest && v < map->nvm; v++) {
+		const struct hostmap_vm *vm = &map->vm[v];
+
+		if (vm->of != v || vm->pid <= 0)
+			continue;
+		put_process(m->to, vm->pid, vm->cap ? vm->cap->vmm : NULL);
+		hostmap_each_thread(map, v, th) {
+			char name[32];
+
+			snprintf(name, sizeof(name), "vCPU %u", th->vcpu);
+			if (th->tid > 0 && th->tid != vm->pid)
+				pf_put_thread(m->to, th->tid, vm->pid, name);
+		}
+	}
 	for (size_t i = 0; i < cap->ntask; i++) {
 		const struct cap_task *t = &cap->task[i];
 

@@ -9,36 +9,10 @@ struct process_doc {
 	size_t n, vm;			/* vm: of text's table */
 };
 
-static void process_label(const struct process_row *r, char *buf, size_t size)
-{
-	switch (r->kind) {
-	case PROCESS_SPACE: snprintf(buf, size, "as-%" PRIu32, r->number); break;
-	case PROCESS_IDLE: snprintf(buf, size, "(idle)"); break;
-	case PROCESS_KERNEL: snprintf(buf, size, "(kernel)"); break;
-	case PROCESS_NESTED: snprintf(buf, size, "(its guests)"); break;
-	case PROCESS_TASK: snprintf(buf, size, "%" PRIu64, r->id);
-	}
-}
-
 static const char *process_reason_text(const struct process_view *v, const struct process_reason *r,
 			       char buf[EXIT_NAME_MAX])
 {
 	return r ? exit_reason_text(v->names, r->why.isa, r->why.reason, buf, EXIT_NAME_MAX) : NULL;
-}
-
-static void reasons_json(const struct process_view *v, const struct process_row *r, struct json *j)
-{
-	char name[EXIT_NAME_MAX];
-
-	json_put_array(j, "reasons");
-	for (size_t i = 0; i < r->nreasons; i++) {
-		json_object_begin(j);
-		json_put_str(j, "reason", process_reason_text(v, &r->reason[i], name));
-		json_put_u64(j, "exits", r->reason[i].n);
-		json_object_end(j);
-	}
-	json_array_end(j);
-	json_put_u64(j, "other_reasons", r->other_reasons);
 }
 
 /* Microseconds and three decimals where times are known, else cycles. */
@@ -71,7 +45,13 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	for (size_t k = 0; k < r->nreasons; k++)
 		if (!top || r->reason[k].n > top->n)
 			top = &r->reason[k];
-	process_label(r, label, sizeof(label));
+	switch (r->kind) {
+	case PROCESS_SPACE: snprintf(label, sizeof(label), "as-%" PRIu32, r->number); break;
+	case PROCESS_IDLE: snprintf(label, sizeof(label), "(idle)"); break;
+	case PROCESS_KERNEL: snprintf(label, sizeof(label), "(kernel)"); break;
+	case PROCESS_NESTED: snprintf(label, sizeof(label), "(its guests)"); break;
+	case PROCESS_TASK: snprintf(label, sizeof(label), "%" PRIu64, r->id);
+	}
 	snprintf(cr3, sizeof(cr3), "%#" PRIx64, r->id);
 	row_str(o, "vm", o->head ? NULL : v->m->vm[r->vm].label);
 	if (v->tasks) {
@@ -97,8 +77,17 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 		row_u64(o, "judged", v->named, r->judged);
 		row_u64(o, "agree", v->named, r->agree);
 	}
-	if (o->form == ROW_JSON)
-		reasons_json(v, r, o->j);
+	if (o->form == ROW_JSON) {
+		json_put_array(o->j, "reasons");
+		for (size_t k = 0; k < r->nreasons; k++) {
+			json_object_begin(o->j);
+			json_put_str(o->j, "reason", process_reason_text(v, &r->reason[k], name));
+			json_put_u64(o->j, "exits", r->reason[k].n);
+			json_object_end(o->j);
+		}
+		json_array_end(o->j);
+		json_put_u64(o->j, "other_reasons", r->other_reasons);
+	}
 }
 
 static void process_json_head(struct json *j, const void *ctx)

@@ -362,25 +362,6 @@ static char text_mark(const struct tl_item *i)
 
 /* ---- the first lines ---- */
 
-static void early_head(struct out *o, const struct tl_item *i)
-{
-	struct heads *all = o->priv;
-	struct early *e = &all->early[all->nearly++];
-	char *end[COLUMNS];
-
-	end[COL_LABEL] = text_label(all, i, e->column[COL_LABEL].text);
-	end[COL_TASK] = text_task(i, e->column[COL_TASK].text);
-	end[COL_CPU] = text_cpu(all, i, e->column[COL_CPU].text);
-	end[COL_TIME] = text_time(o, i, e->column[COL_TIME].text);
-	for (unsigned int c = 0; c < COLUMNS; c++) {
-		e->column[c].len = (uint8_t)(end[c] - e->column[c].text);
-		all->width[c] = c == COL_TIME ? 0 : MAX(all->width[c], (size_t)e->column[c].len);
-	}
-	e->mark = text_mark(i);
-	e->side = i->src->index;
-	e->body = o->line.len;
-}
-
 /* The line that begins at from, with colours. */
 static void text_paint(struct out *o, size_t from, size_t side)
 {
@@ -390,32 +371,6 @@ static void text_paint(struct out *o, size_t from, size_t side)
 	for (unsigned int c = 0; c < COLUMNS; c++)
 		head += all->width[c];
 	out_paint(&o->line, from, all->width[COL_LABEL], head, side);
-}
-
-/* The widths of what is known to come: names of sides, numbers of CPUs, the last stamp. */
-static void foresee(struct out *o)
-{
-	struct heads *all = o->priv;
-
-	for (size_t i = 0; i < tl_sources(o->t); i++) {
-		const struct tl_source *s = tl_source(o->t, i);
-		size_t n = strnlen(s->label, MAX_LABEL);
-		uint64_t end, v;
-
-		all->width[COL_LABEL] = MAX(all->width[COL_LABEL], MIN(n, all->label_cut));
-		for (size_t k = 0; k < s->cap->nstream; k++) {
-			uint32_t cpu = s->cap->stream[k].cpu;
-			size_t digits = s->guest ? 1 + put_dec_len(cap_vcpu_of_cpu(s->cap, cpu))
-						 : all->cpu_digits;
-
-			all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
-		}
-		if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME ||
-		    tl_source_end(o->t, s, &end) <= 0 || !out_clock_value(&o->clock, end, -1, &v))
-			continue;
-		all->width[COL_TIME] =
-			MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));
-	}
 }
 
 /* All of them are known, and written; more may follow. */
@@ -430,8 +385,30 @@ static void early_end(struct out *o, bool more)
 	for (size_t k = 0; k < all->nearly; k++)
 		all->width[COL_TIME] =
 			MAX(all->width[COL_TIME], (size_t)early[k].column[COL_TIME].len);
-	if (more)
-		foresee(o);
+	if (more) {
+		/* Widths of what will come: names of sides, numbers of CPUs, the last stamp. */
+		for (size_t i = 0; i < tl_sources(o->t); i++) {
+			const struct tl_source *s = tl_source(o->t, i);
+			size_t n = strnlen(s->label, MAX_LABEL);
+			uint64_t end, v;
+
+			all->width[COL_LABEL] = MAX(all->width[COL_LABEL], MIN(n, all->label_cut));
+			for (size_t k = 0; k < s->cap->nstream; k++) {
+				uint32_t cpu = s->cap->stream[k].cpu;
+				size_t digits =
+					s->guest ? 1 + put_dec_len(cap_vcpu_of_cpu(s->cap, cpu))
+						 : all->cpu_digits;
+
+				all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
+			}
+			if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME ||
+			    tl_source_end(o->t, s, &end) <= 0 ||
+			    !out_clock_value(&o->clock, end, -1, &v))
+				continue;
+			all->width[COL_TIME] =
+				MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));
+		}
+	}
 	for (size_t k = 0; k < all->nearly; k++) {
 		size_t end = k + 1 < all->nearly ? early[k + 1].body : bodies.len;
 		size_t from = o->line.len;
@@ -471,7 +448,21 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 		return;
 	p = b->s + b->len;
 	if (all->early) {
-		early_head(o, i);
+		struct early *e = &all->early[all->nearly++];
+		char *end[COLUMNS];
+
+		end[COL_LABEL] = text_label(all, i, e->column[COL_LABEL].text);
+		end[COL_TASK] = text_task(i, e->column[COL_TASK].text);
+		end[COL_CPU] = text_cpu(all, i, e->column[COL_CPU].text);
+		end[COL_TIME] = text_time(o, i, e->column[COL_TIME].text);
+		for (unsigned int c = 0; c < COLUMNS; c++) {
+			e->column[c].len = (uint8_t)(end[c] - e->column[c].text);
+			all->width[c] =
+				c == COL_TIME ? 0 : MAX(all->width[c], (size_t)e->column[c].len);
+		}
+		e->mark = text_mark(i);
+		e->side = i->src->index;
+		e->body = o->line.len;
 	} else {
 		p = i->kind == TL_EVENT && !i->src->qemu && !o->longer ?
 			    text_who_kept(all, i, p) : text_who(all, i, p);

@@ -211,39 +211,6 @@ static size_t place_rank(struct stuck_verdict *v, uint64_t place, const struct k
 	return at;
 }
 
-/*
- * The functions, or the pages, with the most RIPs, and the RIP seen most in it. Exits that the host
- * caused come at any moment, so they show where the guest is; the others show only where it asks
- * for something, which is better than nothing.
- */
-static void find_place(const struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)
-{
-	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
-	uint64_t place = 0, last = 0, n = 0, most = 0, rip = 0;
-	const struct ksym *sym;
-	size_t at;
-
-	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
-		if (r->what > STUCK_EXIT || !r->n || (samples && r->what != STUCK_SAMPLE))
-			continue;
-		place = judge_place_of(syms, r->b, &sym);
-		if (!v->rip_all || place != last)
-			n = most = 0;
-		last = place;
-		n += r->n;
-		v->rip_all += r->n;
-		rip = r->n > most ? r->b : rip;
-		most = MAX(most, r->n);
-		v->rip_user += ksyms_is_user(r->b) ? r->n : 0;
-		at = place_rank(v, judge_place_of(syms, rip, &sym), syms, n);
-		if (at < STUCK_PLACES)
-			v->place[at] = (struct stuck_place){ .rip = rip, .n = n };
-	}
-	v->rip = v->place[0].rip;
-	v->rip_n = v->place[0].n;
-	judge_place_of(syms, v->rip, &v->sym);
-}
-
 /* ---- exits that repeat ---- */
 
 static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum stuck_what to)
@@ -457,13 +424,41 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 
 void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v)
 {
+	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
+	uint64_t place = 0, last = 0, n = 0, most = 0, rip = 0;
+	const struct ksym *sym;
+	size_t at;
+
 	*v = (struct stuck_verdict){ .run_pm = permille(o->run_ns, o->ns) };
 	for (size_t i = 0; i < STUCK_ATS; i++)
 		v->at_pm[i] = permille(o->at[i], o->looks);
 	array_sort(o->row, o->nrow, by_rip);
 	v->exits_per_s = exits_per_second(o, exits_of(o));
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
-	find_place(o, syms, v);
+	/*
+	 * The functions, or the pages, with the most RIPs, and the RIP seen most in it. Exits that
+	 * the host caused come at any moment, so they show where the guest is; the others show only
+	 * where it asks for something, which is better than nothing.
+	 */
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
+		if (r->what > STUCK_EXIT || !r->n || (samples && r->what != STUCK_SAMPLE))
+			continue;
+		place = judge_place_of(syms, r->b, &sym);
+		if (!v->rip_all || place != last)
+			n = most = 0;
+		last = place;
+		n += r->n;
+		v->rip_all += r->n;
+		rip = r->n > most ? r->b : rip;
+		most = MAX(most, r->n);
+		v->rip_user += ksyms_is_user(r->b) ? r->n : 0;
+		at = place_rank(v, judge_place_of(syms, rip, &sym), syms, n);
+		if (at < STUCK_PLACES)
+			v->place[at] = (struct stuck_place){ .rip = rip, .n = n };
+	}
+	v->rip = v->place[0].rip;
+	v->rip_n = v->place[0].n;
+	judge_place_of(syms, v->rip, &v->sym);
 	v->class = v->seems = judge_vcpu(o, v);
 	/* Who works takes interrupts: that is in no event. */
 	if (o->untold && (v->class == STUCK_EXIT_LOOP ||

@@ -190,22 +190,6 @@ static void take_item(struct stuck *s, const struct tl_item *i)
 	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
 }
 
-/* What a vCPU's thread did in between would take these. */
-static void recording_lacks(struct stuck *s)
-{
-	struct stuck_recording *r = s->recording;
-	uint32_t recorded = evidence_recorded(r->cap, s->ev.fmt, false, r->seen);
-
-	for (int c = 0; c < STUCK_CLASSES; c++) {
-		const struct evidence_rule *rule =
-			evidence_rule("stuck", stuck_class_name((enum stuck_class)c));
-
-		s->lacks |= rule ? rule->needs & ~recorded : 0;
-	}
-	for (size_t k = 0; k < s->n; k++)
-		s->vcpu[k].obs.untold = s->lacks & EVID_TAKES;
-}
-
 static int recording_walk(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
@@ -213,6 +197,7 @@ static int recording_walk(struct stuck *s)
 	struct tl_loss loss;
 	uint64_t from;
 	int ret = err_why(s->err, rstream_held(r->cap, &from), "cannot read %s", r->cap->path);
+	uint32_t recorded;
 
 	if (!ret && from) {
 		s->note("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
@@ -254,7 +239,16 @@ static int recording_walk(struct stuck *s)
 			(uint32_t)((unsigned __int128)c->spent[STUCK_AT_HALT] * 1000 / all);
 		c->obs.at[STUCK_AT_CPU] = 1000 - c->obs.at[STUCK_AT_HALT];
 	}
-	recording_lacks(s);
+	/* What a vCPU's thread did in between would take these. */
+	recorded = evidence_recorded(r->cap, s->ev.fmt, false, r->seen);
+	for (int c = 0; c < STUCK_CLASSES; c++) {
+		const struct evidence_rule *rule =
+			evidence_rule("stuck", stuck_class_name((enum stuck_class)c));
+
+		s->lacks |= rule ? rule->needs & ~recorded : 0;
+	}
+	for (size_t k = 0; k < s->n; k++)
+		s->vcpu[k].obs.untold = s->lacks & EVID_TAKES;
 	return pairing_placed(r->t, s->err);
 }
 

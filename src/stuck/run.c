@@ -154,42 +154,39 @@ static void peek(const struct stuck *s, struct stuck_vcpu *c)
 	c->obs.peek = c->peek.reason;
 }
 
-static void sum_up(struct stuck *s, struct stuck_vcpu *c)
-{
-	const struct stuck_cpu *a = &c->task.first, *b = &c->task.last;
-	struct stuck_obs *o = &c->obs;
-
-	o->ns = s->ns;
-	o->has_sched = b->known;
-	o->run_ns = b->run - a->run;
-	o->turns = b->turns - a->turns;
-	o->delay_ns = b->delay - a->delay;
-	o->ticks_user = b->user > a->user ? b->user - a->user : 0;
-	o->ticks_kernel = b->kernel - a->kernel;
-	o->ticks_guest = b->guest - a->guest;
-	if (c->task.dir >= 0)
-		stuck_throttle_end(c->task.dir, &c->task.throttle);
-	o->throttled = c->task.throttle.n;
-	o->blind = s->blind;
-	o->is_timer = event_irqs(s->ev.fmt)->is_timer;
-	o->futex = !strcmp(c->task.syscall, "futex");
-	o->read = s->ev.read;
-	o->lost = s->lost;
-	if (!o->recorded)
-		peek(s, c);
-	stuck_judge(o, s->syms, &c->v);
-	if (c->v.class == STUCK_HALTED && !o->recorded && !s->timers.known)
-		stuck_timers_read(&s->timers);
-}
-
 static int result(struct stuck *s, struct sbuf *out)
 {
 	bool lacks;
 
 	if (s->cut && s->ns < MIN_NS)
 		return err_set(s->err, EINTR, "ended by a signal, too soon to tell anything");
-	for (size_t i = 0; i < s->n; i++)
-		sum_up(s, &s->vcpu[i]);
+	for (size_t i = 0; i < s->n; i++) {
+		struct stuck_vcpu *c = &s->vcpu[i];
+		const struct stuck_cpu *a = &c->task.first, *b = &c->task.last;
+		struct stuck_obs *o = &c->obs;
+
+		o->ns = s->ns;
+		o->has_sched = b->known;
+		o->run_ns = b->run - a->run;
+		o->turns = b->turns - a->turns;
+		o->delay_ns = b->delay - a->delay;
+		o->ticks_user = b->user > a->user ? b->user - a->user : 0;
+		o->ticks_kernel = b->kernel - a->kernel;
+		o->ticks_guest = b->guest - a->guest;
+		if (c->task.dir >= 0)
+			stuck_throttle_end(c->task.dir, &c->task.throttle);
+		o->throttled = c->task.throttle.n;
+		o->blind = s->blind;
+		o->is_timer = event_irqs(s->ev.fmt)->is_timer;
+		o->futex = !strcmp(c->task.syscall, "futex");
+		o->read = s->ev.read;
+		o->lost = s->lost;
+		if (!o->recorded)
+			peek(s, c);
+		stuck_judge(o, s->syms, &c->v);
+		if (c->v.class == STUCK_HALTED && !o->recorded && !s->timers.known)
+			stuck_timers_read(&s->timers);
+	}
 	if (s->cut)
 		s->note("ended by a signal: what was seen until then");
 	if (s->vms->n_hidden && !s->only)

@@ -490,26 +490,6 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	put_age(s, j, "timer_set_ms_ago", c->timer_ns);
 }
 
-static void words_put_thread(struct json *j, const struct stuck_vcpu *c)
-{
-	const struct stuck_task *t = &c->task;
-	const char state[2] = { t->state, '\0' };
-
-	json_put_str(j, "state", t->state ? state : NULL);
-	json_put_str(j, "wchan", t->wchan[0] ? t->wchan : NULL);
-	json_put_str(j, "syscall", t->syscall[0] ? t->syscall : NULL);
-	put_known_pct(j, "on_cpu_pct", !c->obs.recorded, c->v.run_pm);
-	put_known_pct(j, "runnable_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_CPU]);
-	put_pct(j, "halted_pct", c->v.at_pm[STUCK_AT_HALT]);
-	put_known_pct(j, "vmm_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_USER]);
-	json_put_u64(j, "throttled", c->obs.throttled);
-	json_put_str(j, "cgroup",
-		     c->obs.throttled && t->throttle.path[0] ? t->throttle.path : NULL);
-	/* 0: it is in KVM_RUN, which sets this as it begins. */
-	json_put_str(j, "kvm_exit",
-		     c->obs.peeked && c->peek.reason ? exit_userspace_name(c->peek.reason) : NULL);
-}
-
 static void print_json(const struct stuck *s, struct sbuf *out)
 {
 	const struct stuck_vcpu *c = s->vcpu, *end = s->vcpu + s->n;
@@ -539,6 +519,8 @@ static void print_json(const struct stuck *s, struct sbuf *out)
 		json_put_array(&j, "vcpus");
 		for (; c < end && c->vm == vm; c++) {
 			_cleanup_(sbuf_free) struct sbuf why = { 0 };
+			const struct stuck_task *t = &c->task;
+			const char state[2] = { t->state, '\0' };
 
 			json_object_begin(&j);
 			json_put_u64(&j, "vcpu", c->vcpu->id);
@@ -549,7 +531,22 @@ static void print_json(const struct stuck *s, struct sbuf *out)
 			add_why(s, c, &why);
 			words_put_text(&j, "why", &why);
 			put_guest(s, &j, c);
-			words_put_thread(&j, c);
+			json_put_str(&j, "state", t->state ? state : NULL);
+			json_put_str(&j, "wchan", t->wchan[0] ? t->wchan : NULL);
+			json_put_str(&j, "syscall", t->syscall[0] ? t->syscall : NULL);
+			put_known_pct(&j, "on_cpu_pct", !c->obs.recorded, c->v.run_pm);
+			put_known_pct(&j, "runnable_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_CPU]);
+			put_pct(&j, "halted_pct", c->v.at_pm[STUCK_AT_HALT]);
+			put_known_pct(&j, "vmm_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_USER]);
+			json_put_u64(&j, "throttled", c->obs.throttled);
+			json_put_str(&j, "cgroup",
+				     c->obs.throttled && t->throttle.path[0] ? t->throttle.path
+									     : NULL);
+			/* 0: it is in KVM_RUN, which sets this as it begins. */
+			json_put_str(&j, "kvm_exit",
+				     c->obs.peeked && c->peek.reason
+					     ? exit_userspace_name(c->peek.reason)
+					     : NULL);
 			json_object_end(&j);
 		}
 		json_array_end(&j);
