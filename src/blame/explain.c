@@ -486,41 +486,6 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 	}
 }
 
-static void explain_note(struct blame *b, const struct tl_item *i)
-{
-	enum event_role r = blame_role(b->dec, i);
-
-	if (i->src->guest) {
-		if (i->vm >= 0 && i->vcpu >= 0 && !i->unplaced)
-			blame_vcpu_learn(b, i);
-		if (r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW)
-			follow_task(b, r, i);
-		return;
-	}
-	if (b->nactive) {
-		uint64_t at;
-
-		/*
-		 * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for which the
-		 * guest was left has been handled by then, and its handler's events came first.
-		 */
-		if (i->vm >= 0 && i->vcpu >= 0 && event_in_interrupt(i->src->fmt, i->rec) &&
-		    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
-			b->vcpu[at].in_irq = true;
-	}
-	switch (r) {
-	case EV_VECTOR_ENTRY:
-	case EV_VECTOR_EXIT:
-	case EV_IRQ_ENTRY:
-	case EV_IRQ_EXIT:
-	case EV_SOFTIRQ_ENTRY:
-	case EV_SOFTIRQ_EXIT:
-	case EV_CPU_IDLE: note_cpu(b, r, i); break;
-	case EV_ACCEPT: note_kick(b, i); break;
-	default: note_host(b, r, i);
-	}
-}
-
 void blame_explain(struct blame *b, const struct tl_item *i)
 {
 	if (i->src->qemu || i->marker)
@@ -544,8 +509,40 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 			b->v[b->active[k]].fetch = 0;
 	}
 	lat_feed(b->lat, i);
-	if (i->kind == TL_EVENT)
-		explain_note(b, i);
+	if (i->kind == TL_EVENT) {
+		enum event_role r = blame_role(b->dec, i);
+
+		if (i->src->guest) {
+			if (i->vm >= 0 && i->vcpu >= 0 && !i->unplaced)
+				blame_vcpu_learn(b, i);
+			if (r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW)
+				follow_task(b, r, i);
+			return;
+		}
+		if (b->nactive) {
+			uint64_t at;
+
+			/*
+			 * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for
+			 * which the guest was left has been handled by then, and its handler's
+			 * events came first.
+			 */
+			if (i->vm >= 0 && i->vcpu >= 0 && event_in_interrupt(i->src->fmt, i->rec) &&
+			    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
+				b->vcpu[at].in_irq = true;
+		}
+		switch (r) {
+		case EV_VECTOR_ENTRY:
+		case EV_VECTOR_EXIT:
+		case EV_IRQ_ENTRY:
+		case EV_IRQ_EXIT:
+		case EV_SOFTIRQ_ENTRY:
+		case EV_SOFTIRQ_EXIT:
+		case EV_CPU_IDLE: note_cpu(b, r, i); break;
+		case EV_ACCEPT: note_kick(b, i); break;
+		default: note_host(b, r, i);
+		}
+	}
 }
 
 static int larger(const void *x, const void *y)

@@ -273,22 +273,6 @@ static int no_spikes(const struct blame_cmd *m)
 	return 0;
 }
 
-static int blame_show(struct blame_cmd *m)
-{
-	int ret = sink_open(&m->s, NULL, m->o->file.page.f, m->err);
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	m->v.blame = m->b.b;
-	m->v.t = m->p.t;
-	m->v.clock = &m->clock;
-	m->v.bound = m->b.bound;
-	m->v.at = m->b.o.has_at;
-	m->v.color = m->o->file.page.color;
-	m->v.width = m->o->file.page.width;
-	blame_print(&m->v, m->o->format ?: "text", &b);
-	return ret ?: sink_close(&m->s, false, sbuf_write(&b, m->s.f), m->err);
-}
-
 /* Whose time the worst was: 0, or what makes the exit status 1. */
 static int over_budget(const struct blame_cmd *m)
 {
@@ -347,6 +331,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 		      struct sbuf *rows, struct kvmft_err *err)
 {
 	struct blame_cmd m = { .o = opts, .err = err, .b.err = err };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool complete = true;
 	int ret;
 
@@ -366,7 +351,18 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	}
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
-	ret = ret ?: blame_show(&m);
+	if (!ret) {
+		m.v.blame = m.b.b;
+		m.v.t = m.p.t;
+		m.v.clock = &m.clock;
+		m.v.bound = m.b.bound;
+		m.v.at = m.b.o.has_at;
+		m.v.color = opts->file.page.color;
+		m.v.width = opts->file.page.width;
+		blame_print(&m.v, opts->format ?: "text", &b);
+		ret = sink_open(&m.s, NULL, opts->file.page.f, err) ?:
+		      sink_close(&m.s, false, sbuf_write(&b, m.s.f), err);
+	}
 	/* Symbols are read as they are needed. */
 	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ?: over_budget(&m);

@@ -143,9 +143,6 @@ static int left_out(struct operands *o, const char *path, const char *why)
 }
 
 static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
-		     struct str_list *list, struct kvmft_err *err);
-
-static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
 		     struct str_list *list, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };

@@ -12,11 +12,6 @@
 
 /* ---- the clock parameters of `kvmft convert` given as options ---- */
 
-static int set_link(struct convert_ctx *c, enum clock_id id, const struct clock_link *l)
-{
-	return clock_chain_set(&c->clock, id, l);
-}
-
 /* What --tsc-offset and --tsc-ratio say; *given: whether there was any. */
 static int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
 			      struct kvmft_err *err)
@@ -27,8 +22,6 @@ static int convert_params_map(const struct convert_params *p, struct tsc_map *ma
 		return err_usage(err, "option --tsc-ratio: it needs --tsc-offset beside it");
 	return ret;
 }
-
-/* ---- kvmclock ---- */
 
 /* ---- trace clocks of the guest ---- */
 
@@ -43,15 +36,16 @@ static void set_kernel(struct convert_ctx *c, bool guest, uint64_t kernel)
 	struct clock_link l = { CLOCK_WAY_LATER, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL,
 				.later = kernel };
 
-	(void)set_link(c, guest ? CLK_GUEST_GLOBAL : CLK_HOST_GLOBAL, &l); /* nothing is refused */
-	(void)set_link(c, guest ? CLK_GUEST_PERF : CLK_HOST_PERF, &l);
+	/* nothing is refused */
+	(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_GLOBAL : CLK_HOST_GLOBAL, &l);
+	(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_PERF : CLK_HOST_PERF, &l);
 }
 
 static void set_kvm(struct convert_ctx *c, uint64_t kvm)
 {
 	struct clock_link l = { CLOCK_WAY_LATER, CLK_KVMCLOCK, .later = 0 - kvm };
 
-	(void)set_link(c, CLK_GUEST_LOCAL, &l);
+	(void)clock_chain_set(&c->clock, CLK_GUEST_LOCAL, &l);
 }
 
 /*
@@ -130,7 +124,7 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	};
 	if (id == CLK_GUEST_MONO_RAW)
 		l.over = over_kvmclock(c, &l.raw) ? CLK_KVMCLOCK : CLK_GUEST_TSC;
-	if (set_link(c, id, &l))
+	if (clock_chain_set(&c->clock, id, &l))
 		return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
 	return 0;
 }
@@ -188,7 +182,7 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 	l.over = guest ? CLK_GUEST_TSC : CLK_HOST_TSC;
 	l.line = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
 	set_kernel(c, guest, 0);
-	return set_link(c, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL, &l);
+	return clock_chain_set(&c->clock, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL, &l);
 }
 
 static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
@@ -250,7 +244,7 @@ static int convert_samples_add(struct convert_ctx *c, const struct capture *cap,
 					"%s does not say its TSC frequency: give --tsc-khz",
 					cap->path);
 		l.pieces = c->sample[k].pieces;
-		if (ret || set_link(c, id, &l))
+		if (ret || clock_chain_set(&c->clock, id, &l))
 			return err_set(err, EINVAL, "%s: its samples of %s contradict each other",
 				       cap->path, clock_name(id));
 	}
@@ -273,7 +267,7 @@ static void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bo
 	if (guest && cap->raw.over_kvmclock)
 		l.over = CLK_KVMCLOCK;
 	if (cap_raw_line(cap, kvmclock ? by_route : NULL, &route, &l.raw))
-		(void)set_link(c, guest ? CLK_GUEST_MONO_RAW : CLK_HOST_MONO_RAW,
+		(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_MONO_RAW : CLK_HOST_MONO_RAW,
 			       &l); /* the samples are used if this fails */
 }
 
@@ -404,7 +398,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 	if (!use)
 		return 0;
 	l.pv = use->pv;
-	if (set_link(c, CLK_KVMCLOCK, &l))
+	if (clock_chain_set(&c->clock, CLK_KVMCLOCK, &l))
 		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
 	return 0;
 }
@@ -465,9 +459,10 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	ret = load_epochs(c, &l.epochs, err);
 	if (ret || !l.epochs)
 		return ret;
-	(void)set_link(c, CLK_GUEST_TSC, &l);
+	(void)clock_chain_set(&c->clock, CLK_GUEST_TSC, &l);
 	l.over = CLK_GUEST_TSC;
-	(void)set_link(c, CLK_KVMCLOCK, &l); /* it may hold no record; the missing link says so */
+	/* it may hold no record; the missing link says so */
+	(void)clock_chain_set(&c->clock, CLK_KVMCLOCK, &l);
 	return 0;
 }
 
@@ -539,7 +534,7 @@ static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 	l.map = (struct tsc_map){ .offset = use->tsc_offset,
 				  .ratio = use->tsc_ratio,
 				  .frac = (uint8_t)use->tsc_frac_bits };
-	if (set_link(c, CLK_GUEST_TSC, &l))
+	if (clock_chain_set(&c->clock, CLK_GUEST_TSC, &l))
 		return err_set(err, EINVAL,
 			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
 	return 0;
@@ -597,13 +592,13 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 
 		ret = convert_params_map(c->p, &l.map, &given, err);
 		if (!ret && given && !c->map)
-			ret = set_link(c, CLK_GUEST_TSC, &l);
+			ret = clock_chain_set(&c->clock, CLK_GUEST_TSC, &l);
 		if (!ret) {
 			struct clock_link link = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
 
 			ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &link.pv, err) : 0;
 			if (!ret && c->p->pvclock)
-				ret = set_link(c, CLK_KVMCLOCK, &link)
+				ret = clock_chain_set(&c->clock, CLK_KVMCLOCK, &link)
 					      ? err_usage(
 							err,
 							"option --pvclock: '%s' is not a record of KVM",

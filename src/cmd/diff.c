@@ -126,32 +126,18 @@ static int diff_check(struct run *run)
 
 /* ---- a side ---- */
 
-/* With its guests, if possible; otherwise *why is set. */
-static int side_pair(struct pairing *p, const char *path, const struct str_list *guests,
-		     const struct opt_u64 *khz, struct kvmft_err *why)
-{
-	const struct pairing_clock none = { .tsc_ratio = NULL };
-	const struct pairing_opts po = { .clock = &none, .khz = khz, .need = PAIRING_CLOCKS };
-	char **v = xcalloc(guests->n + 1, sizeof(*v));
-	int ret;
-
-	for (size_t i = 0; i < guests->n; i++)
-		v[i] = xstrdup(guests->v[i]);
-	ret = pairing_prepare(p, path, v, guests->n, &po, why);
-	for (size_t i = 0; i < guests->n; i++)
-		free(v[i]);
-	free(v);
-	return ret;
-}
-
-/* What latencies need is missing: its exits can be counted all the same. */
+/* If what latencies need is missing, its exits can be counted all the same. */
 static int side_open(struct run *run, const struct recording *from, struct diff_side *s,
 		     struct pairing *p)
 {
 	const struct str_list *guests = &from->guests;
 	const char *path = from->path;
+	const struct pairing_clock none = { .tsc_ratio = NULL };
+	const struct pairing_opts po = { .clock = &none, .khz = &run->o->khz,
+					 .need = PAIRING_CLOCKS };
 	struct kvmft_err why = { .text = "" };
-	int ret = side_pair(p, path, guests, &run->o->khz, guests->n ? run->err : &why);
+	int ret = pairing_prepare(p, path, (char **)guests->v, guests->n, &po,
+				  guests->n ? run->err : &why);
 
 	if (ret && !guests->n) {
 		pairing_close(p);
@@ -292,16 +278,14 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 static void tell_latency(struct run *run)
 {
 	const struct diff_side *s = run->d.side;
-	const char *missing = NULL;
 
 	for (int k = 0; k < LAT_KINDS; k++)
 		if (s[0].answers[k] != s[1].answers[k])
 			sink_remark(&run->remarks, "%s is compared only if both have it: %s has not",
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
-	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
-	if (missing && run->ro.split) {
-		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures,",
-			    missing);
+	if (run->ro.split && !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED]) {
+		sink_remark(&run->remarks, "stolen time needs sched:sched_switch and "
+			    "sched:sched_wakeup in both captures,");
 		sink_remark(&run->remarks, "which are in the default events of `kvmft record`");
 	}
 }

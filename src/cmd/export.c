@@ -139,35 +139,15 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 	return tl_start(p->t, err);
 }
 
-/* The events, and, for formats that have a place for it, how well their clocks agree. */
-static int export_events(struct pairing *p, struct sink *s, const struct out_format *fmt)
-{
-	struct windows *w = NULL;
-	const struct tl_item *item;
-	int ret = 0;
-
-	if (p->nguest && fmt->alignment)
-		win_new(p->t, &w);
-	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-		if (w)
-			win_feed(w, item);
-		ret = out_item(&s->out, item);
-	}
-	if (!ret && w) {
-		win_finish(w);
-		sink_put_alignment(s, p, w);
-	}
-	win_free(w);
-	return ret;
-}
-
-/* One timeline of all captures. */
+/* One timeline of all captures; where the format has a place for it, how well clocks agree. */
 static int export_lines(struct pairing *p, const struct export_opts *o, bool *whole,
 			struct kvmft_err *err)
 {
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
 	struct sink s = { 0 };
+	struct windows *w = NULL;
+	const struct tl_item *item;
 	int ret = when_clock(&s.when, p, o->clock, &clock, cli_note, err);
 
 	ret = ret ?: sink_check(fmt, &clock, o->output, err);
@@ -175,7 +155,18 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	ret = ret ?: sink_open(&s, o->out, stdout, err);
 	if (!ret) {
 		out_begin(&s.out, p->t, fmt, &clock, s.f);
-		ret = export_events(p, &s, fmt);
+		if (p->nguest && fmt->alignment)
+			win_new(p->t, &w);
+		while (!ret && (ret = tl_next(p->t, &item)) > 0) {
+			if (w)
+				win_feed(w, item);
+			ret = out_item(&s.out, item);
+		}
+		if (!ret && w) {
+			win_finish(w);
+			sink_put_alignment(&s, p, w);
+		}
+		win_free(w);
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
 	}

@@ -365,18 +365,6 @@ static void wait_ran(void *ctx, size_t vm, uint32_t vcpu, const struct process_r
 	lat_waits_ran(ctx, vm, vcpu, r ? r->number + (uint64_t)r->kind + 1 : 0, who);
 }
 
-/* Waits by process: what those are must be known before. */
-static int latency_processes(struct latency *m)
-{
-	if (m->o->waits != WAITS_BY_PROCESS + 1)
-		return 0;
-	processes_new(m->p.t, m->lo.vm, &m->processes);
-	m->processes->ran = wait_ran;
-	m->processes->ctx = m->lat;
-	return process_check(&m->p, m->processes, false, m->err) ?:
-	       process_learn(&m->p, m->processes, m->err);
-}
-
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct latency m = { .o = opts, .err = err, .q.note = cli_note, .q_again.note = cli_note };
@@ -395,7 +383,14 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = ret ?: outfile_check(m.o->file.out, NULL, m.p.t, m.o->trace_events, m.err);
 		ret = ret ?: only_vm(&m.p, m.o->vm, &m.lo.vm, m.err);
 		ret = ret ?: lat_new(m.p.t, &m.lo, &m.lat, m.err);
-		ret = ret ?: latency_processes(&m);
+		/* Waits by process: what those are must be known before. */
+		if (!ret && m.o->waits == WAITS_BY_PROCESS + 1) {
+			processes_new(m.p.t, m.lo.vm, &m.processes);
+			m.processes->ran = wait_ran;
+			m.processes->ctx = m.lat;
+			ret = process_check(&m.p, m.processes, false, m.err) ?:
+			      process_learn(&m.p, m.processes, m.err);
+		}
 		if (!ret)
 			win_new(m.p.t, &m.w);
 	}

@@ -175,7 +175,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 		_cleanup_(sbuf_free) struct sbuf naming = { 0 };
 
 		(void)setenv("KVMFT_PAGER", "", 1);
-		/* What is run when all have written out their rings, and its words for a named VM. */
+		/* What is run when all have written their rings, and its words for a named VM. */
 		sbuf_add(&naming, "kvmft blame");
 		for (size_t i = 0; i < ARRAY_SIZE(side); i++) {
 			_cleanup_(sbuf_free) struct sbuf path = { 0 };

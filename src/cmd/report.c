@@ -407,22 +407,6 @@ static int by_other_options(const struct run *run)
 	return 0;
 }
 
-static int print_stacks(struct run *run, struct by_stack *b)
-{
-	const struct report_totals t = { .damaged = b->damaged };
-	int ret;
-
-	tl_loss_of(run->cap, b->events, b->lost, b->lost_unknown, &run->loss);
-	ret = by_stack_print(b, run->cap, run->o->top.v, cli_formats[MAX(run->o->format, 0)],
-			     run->o->file.page.f);
-	if (ret && ret != -EPIPE)
-		return err_why(run->err, ret, "cannot print");
-	if (!run->loss.total && !run->loss.unknown && !b->damaged && !run->cap->ndamage)
-		return KVMFT_OK;
-	tell_incomplete(run, &t);
-	return KVMFT_INCOMPLETE;
-}
-
 static int report_by_stack(struct run *run)
 {
 	struct by_stack b = { 0 };
@@ -432,15 +416,28 @@ static int report_by_stack(struct run *run)
 	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
 	ret = ret ?: by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
 					run->err);
-	if (!ret && b.stacks)
-		ret = print_stacks(run, &b);
-	else if (!ret && !fmt_find(run->fmt, "ftrace", "kernel_stack"))
+	if (!ret && b.stacks) {
+		const struct report_totals t = { .damaged = b.damaged };
+
+		tl_loss_of(run->cap, b.events, b.lost, b.lost_unknown, &run->loss);
+		ret = by_stack_print(&b, run->cap, run->o->top.v,
+				     cli_formats[MAX(run->o->format, 0)], run->o->file.page.f);
+		if (ret && ret != -EPIPE) {
+			err_why(run->err, ret, "cannot print");
+		} else if (run->loss.total || run->loss.unknown || b.damaged || run->cap->ndamage) {
+			tell_incomplete(run, &t);
+			ret = KVMFT_INCOMPLETE;
+		} else {
+			ret = KVMFT_OK;
+		}
+	} else if (!ret && !fmt_find(run->fmt, "ftrace", "kernel_stack")) {
 		ret = err_lack(run->err, ENODATA, "no stacks were recorded in %s: kvmft record --stacks EVENT",
 			       run->cap->path);
-	else if (!ret)
+	} else if (!ret) {
 		ret = err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
 			      run->o->event ?: "any event", run->cap->path, ULL(b.events),
 			      b.apart ? ", and stacks whose event is missing" : "");
+	}
 	by_stack_free(&b);
 	return ret;
 }

@@ -29,30 +29,19 @@ static const struct opt verify_options[] = {
 	OPT_END,
 };
 
-static struct verify_guest *verify_guest_of(struct verify *v, const struct tl_source *s)
-{
-	for (size_t i = 0; i < v->p.nguest; i++)
-		if (v->guest[i].src == s)
-			return &v->guest[i];
-	return NULL;
-}
-
 static void note_span(struct verify *v, const struct tl_item *i)
 {
-	struct verify_guest *g;
-
 	if (i->kind != TL_EVENT || i->unplaced)
 		return;
 	if (!i->src->guest) {
 		v->host_first = v->host_first ?: i->host;
 		v->host_last = i->host;
-		return;
 	}
-	g = verify_guest_of(v, i->src);
-	if (!g)
-		return;
-	g->first = g->first ?: i->host;
-	g->last = i->host;
+	for (struct verify_guest *g = v->guest; g < v->guest + v->p.nguest; g++)
+		if (g->src == i->src) {
+			g->first = g->first ?: i->host;
+			g->last = i->host;
+		}
 }
 
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,

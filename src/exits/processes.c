@@ -372,22 +372,6 @@ static void charge_task(struct process_walk *w, struct process_vcpu *v, uint64_t
 	v->since = MAX(v->since, to);
 }
 
-/* An idle task keeps the address space of who ran before it. */
-static void process_ran(struct process_walk *w, const struct process_vcpu *v,
-			const struct process_at *at)
-{
-	const struct process_at last = { AT_SPACE, at->space };
-	const struct process_row *r = NULL;
-
-	if (at->is == AT_KERNEL || at->is == AT_NESTED ||
-	    (at->is == AT_SPACE && !exit_is_halt(v->why)))
-		r = row_at(w, v->vm, at);
-	else if (at->is != AT_UNKNOWN && v->before.is != AT_UNKNOWN && v->before.space != at->space)
-		r = row_at(w, v->vm, &last);
-	if (r || exit_is_halt(v->why))
-		w->p.ran(w->p.ctx, v->vm, v->id, r);
-}
-
 /* All that belongs to an exit has been seen: to is the next entry. */
 static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t to)
 {
@@ -420,8 +404,20 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			if (v->exit_has_task)
 				vote_for(w, r, v->exit_task);
 		}
-		if (w->p.ran)
-			process_ran(w, v, &at);
+		if (w->p.ran) {
+			const struct process_at last = { AT_SPACE, at.space };
+			const struct process_row *r = NULL;
+
+			/* An idle task keeps the address space of who ran before it. */
+			if (at.is == AT_KERNEL || at.is == AT_NESTED ||
+			    (at.is == AT_SPACE && !exit_is_halt(v->why)))
+				r = row_at(w, v->vm, &at);
+			else if (at.is != AT_UNKNOWN && v->before.is != AT_UNKNOWN &&
+				 v->before.space != at.space)
+				r = row_at(w, v->vm, &last);
+			if (r || exit_is_halt(v->why))
+				w->p.ran(w->p.ctx, v->vm, v->id, r);
+		}
 		if (v->exit_has_task)
 			count_exit(process_row_of(w, v->vm, PROCESS_TASK, (uint32_t)v->exit_task),
 				   v, spent);
@@ -494,34 +490,6 @@ static struct process_vcpu *vcpu_of_tid(struct process_walk *w, uint64_t tid)
 	return th && th->vm < w->p.nvm && !th->floats
 		       ? process_vcpu_of(w, (int64_t)th->vm, th->vcpu)
 		       : NULL;
-}
-
-static void feed_sched(struct process_walk *w, const struct tl_item *i)
-{
-	struct process_vcpu *prev, *next;
-
-	w->met[i->ev == w->wakeup.ev] = true;
-	w->p.has_sched |= w->met[0] && w->met[1];
-	if (i->ev == w->wakeup.ev) {
-		next = vcpu_of_tid(w, event_u64(&w->wakeup, 0, i->rec));
-		if (next && next->asleep && !next->off)
-			next->off = i->host;
-		return;
-	}
-	prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
-	if (prev) {
-		prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));
-		prev->off = prev->asleep ? 0 : i->host;
-	}
-	next = vcpu_of_tid(w, event_u64(&w->switches, 2, i->rec));
-	if (next && next->off && i->host > next->off) {
-		next->waited += i->host - next->off;
-		next->stolen += i->host - next->off;
-	}
-	if (next) {
-		next->off = 0;
-		next->asleep = false;
-	}
 }
 
 static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const struct tl_item *i)
@@ -631,8 +599,32 @@ void processes_feed(struct processes *p, const struct tl_item *i)
 	v = process_vcpu_of(w, i->vm, i->vcpu);
 	if (v)
 		feed_vcpu(w, v, i);
-	if (i->ev == w->switches.ev || i->ev == w->wakeup.ev)
-		feed_sched(w, i);
+	if (i->ev == w->switches.ev || i->ev == w->wakeup.ev) {
+		struct process_vcpu *prev, *next;
+
+		w->met[i->ev == w->wakeup.ev] = true;
+		w->p.has_sched |= w->met[0] && w->met[1];
+		if (i->ev == w->wakeup.ev) {
+			next = vcpu_of_tid(w, event_u64(&w->wakeup, 0, i->rec));
+			if (next && next->asleep && !next->off)
+				next->off = i->host;
+			return;
+		}
+		prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
+		if (prev) {
+			prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));
+			prev->off = prev->asleep ? 0 : i->host;
+		}
+		next = vcpu_of_tid(w, event_u64(&w->switches, 2, i->rec));
+		if (next && next->off && i->host > next->off) {
+			next->waited += i->host - next->off;
+			next->stolen += i->host - next->off;
+		}
+		if (next) {
+			next->off = 0;
+			next->asleep = false;
+		}
+	}
 }
 
 /* ---- the end ---- */

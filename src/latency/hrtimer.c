@@ -354,18 +354,6 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
-/* A pointer to a function points to its first byte: anything else is from another kernel. */
-static void name_function(const struct lat *l, size_t vm, uint64_t function, char name[LAT_NAME])
-{
-	const struct ksyms *k = l->map->vm[l->map->vm[vm].of].syms;
-	const struct ksym *s = k ? ksyms_find(k, function) : NULL;
-
-	if (s && s->addr == function && s->type != 'm')
-		snprintf(name, LAT_NAME, "hrtimer %.40s", s->name);
-	else
-		snprintf(name, LAT_NAME, "hrtimer 0x%llx", (unsigned long long)function);
-}
-
 static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
@@ -423,8 +411,16 @@ static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
 	timer_stages(l, v, in, due, &k);
 	if (lat_case_named(l, &k)) {
-		if (!g->name[0] || g->others)
-			name_function(l, v->vm, in->f[2], g->name);
+		if (!g->name[0] || g->others) {
+			const struct ksyms *names = l->map->vm[l->map->vm[v->vm].of].syms;
+			const struct ksym *s = names ? ksyms_find(names, in->f[2]) : NULL;
+
+			/* It points to its first byte: anything else is from another kernel. */
+			if (s && s->addr == in->f[2] && s->type != 'm')
+				snprintf(g->name, LAT_NAME, "hrtimer %.40s", s->name);
+			else
+				snprintf(g->name, LAT_NAME, "hrtimer 0x%llx", (unsigned long long)in->f[2]);
+		}
 		snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
 	}
 	lat_case_add(l, LAT_T_HRTIMER, g, &k);

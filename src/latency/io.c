@@ -552,30 +552,6 @@ static void vmm_works(struct lat *l, struct request *r, uint64_t t)
 	list_leave(l->io, r, ON_EXIT);
 }
 
-/* A vCPU's write to a device: the doorbell for what its guest issued. It began with the exit. */
-static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
-{
-	/*
-	 * The event comes after the ioeventfd's wake-up: whatever waits for that may be running
-	 * already.
-	 */
-	uint64_t ran = lat_worker_ran(l, v->vm, v->exit), key = bell_key(l->io, v->vm, v->id);
-	struct lat_io *io = l->io;
-
-	for (struct request *r; (r = list_first(io, key));) {
-		list_leave(io, r, ON_BELL);
-		r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
-		list_enter(io, r, ON_DISK, disk_key(io, r->nsect, r->rwbs[0], false));
-		if (ran == UINT64_MAX)
-			continue;
-		list_enter(io, r, ON_VMM, vmm_key(io, r->vm));
-		list_enter(io, r, ON_EXIT, doorbell_key(io, r->vm, r->vcpu, r->t_doorbell));
-		if (ran > r->t_doorbell)
-			vmm_works(l, r, ran);
-	}
-	v->io_pending = 0;
-}
-
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
 	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL;
@@ -594,7 +570,27 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!l->io->open)
 		return;
 	if (v && v->io_pending && lat_is_doorbell(in)) {
-		doorbell(l, v, in);
+		/*
+		 * A vCPU's write to a device: the doorbell for what its guest issued. It began with
+		 * the exit. The event comes after the ioeventfd's wake-up: whatever waits for that
+		 * may be running already.
+		 */
+		uint64_t ran = lat_worker_ran(l, v->vm, v->exit),
+			 key = bell_key(l->io, v->vm, v->id);
+		struct lat_io *io = l->io;
+
+		for (struct request *r; (r = list_first(io, key));) {
+			list_leave(io, r, ON_BELL);
+			r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
+			list_enter(io, r, ON_DISK, disk_key(io, r->nsect, r->rwbs[0], false));
+			if (ran == UINT64_MAX)
+				continue;
+			list_enter(io, r, ON_VMM, vmm_key(io, r->vm));
+			list_enter(io, r, ON_EXIT, doorbell_key(io, r->vm, r->vcpu, r->t_doorbell));
+			if (ran > r->t_doorbell)
+				vmm_works(l, r, ran);
+		}
+		v->io_pending = 0;
 	} else if (v && in->kind == EV_USER_EXIT) {
 		uint64_t key;
 

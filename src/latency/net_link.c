@@ -348,27 +348,6 @@ static void pair_up(const struct run *whole, const struct run *part, const uint6
 	}
 }
 
-/* Both runs begin and end together, but differ: something was lost, or is from elsewhere. */
-static void compare_runs(struct lat *l, struct net_link *k, const struct run *s,
-			 const struct run *g, bool firm)
-{
-	uint64_t ns = s->b - s->a, ng = g->b - g->a;
-	_cleanup_free_ uint64_t *is = xcalloc(2 * MAX(ns, ng) + 1, sizeof(*is));
-
-	set_alone(s);
-	set_alone(g);
-	if (ng <= ns && lay(s, g, false, is) && lay(s, g, true, is + ng)) {
-		link_shown(l, k, NET_LOSS);
-		if (firm)
-			pair_up(s, g, is, is + ng, NET_FOREIGN);
-	} else if (firm && ns <= ng && lay(g, s, false, is) && lay(g, s, true, is + ns)) {
-		link_shown(l, k, NET_FOREIGN);
-		pair_up(g, s, is, is + ns, NET_LOSS);
-	} else if (firm) {
-		link_shown(l, k, NET_LOSS | NET_FOREIGN);
-	}
-}
-
 static void breaks(struct lat *l, struct net_link *k)
 {
 	l->net->pair[k->pair].wrong += !k->broken;
@@ -455,12 +434,29 @@ static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 			k->told_at = n;
 		}
 	} else if (!equal) {
+		uint64_t ns = s.b - s.a, ng = g.b - g.a;
+		bool firm = k->start == NET_FIRM;
+		_cleanup_free_ uint64_t *is = xcalloc(2 * MAX(ns, ng) + 1, sizeof(*is));
+
 		if (!is_it(l, k)) {
 			contradicted(l, k);
 			return;
 		}
 		breaks(l, k);
-		compare_runs(l, k, &s, &g, k->start == NET_FIRM);
+		/* They begin and end together, but differ: something was lost, or is foreign. */
+		set_alone(&s);
+		set_alone(&g);
+		if (ng <= ns && lay(&s, &g, false, is) && lay(&s, &g, true, is + ng)) {
+			link_shown(l, k, NET_LOSS);
+			if (firm)
+				pair_up(&s, &g, is, is + ng, NET_FOREIGN);
+		} else if (firm && ns <= ng && lay(&g, &s, false, is) &&
+			   lay(&g, &s, true, is + ns)) {
+			link_shown(l, k, NET_FOREIGN);
+			pair_up(&g, &s, is, is + ns, NET_LOSS);
+		} else if (firm) {
+			link_shown(l, k, NET_LOSS | NET_FOREIGN);
+		}
 	}
 	goes_on(l, k, i, n, NET_FIRM);
 	link_tell(l, k, false);

@@ -71,7 +71,7 @@ static void jsonl_begin(struct out *o)
 			uint64_t uncertain = m->vm[s->vm].uncertain;
 			_cleanup_(sbuf_free) struct sbuf tids = { 0 };
 
-			/* Concluded, not recorded: which VM, which threads, where its offset is from. */
+			/* Concluded, not recorded: VM, threads, where its offset is from. */
 			json_put_str(&j, "paired_by", match_by_names[s->match->by]);
 			if (vm->basis != HOSTMAP_RECORDED) {
 				hostmap_vm_tids(m, vm->of, &tids);
@@ -82,7 +82,8 @@ static void jsonl_begin(struct out *o)
 				json_put_str(&j, "tsc_offset_from", "events");
 				json_put_u64(&j, "uncertain_cycles", uncertain);
 				json_put_known_s64(&j, "uncertain_ns", m->cap->tsc_khz,
-						   (int64_t)tsc_cycles_to_ns(uncertain, m->cap->tsc_khz ?: 1));
+						   (int64_t)tsc_cycles_to_ns(
+							   uncertain, m->cap->tsc_khz ?: 1));
 			}
 		}
 		json_object_end(&j);

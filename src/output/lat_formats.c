@@ -370,41 +370,17 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 	free(all);
 }
 
-static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
-{
-	struct vm_states {
-		uint64_t sum[VS_STATES];
-		bool any;
-	} *of = xcalloc(nvm + 1, sizeof(*of));
-	struct lat_times t;
-
-	metric_head(b, "kvmft_vcpu_seconds", "gauge",
-		    "What the vCPUs of the VM did, all together.");
-	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
-		if (!lat_vcpu_times(v->lat, i, &t) || t.vm >= nvm)
-			continue;
-		for (unsigned int s = 0; s < VS_STATES; s++)
-			of[t.vm].sum[s] += t.time[s];
-		of[t.vm].any |= t.last;
-	}
-	for (size_t vm = 0; vm < nvm; vm++) {
-		for (unsigned int s = 0; s < VS_STATES && of[vm].any; s++) {
-			if (lat_lacks(v->lat, "vcpu", vs_names[s]))
-				continue;
-			metric_of_vm(b, "kvmft_vcpu_seconds", vm_at(v, 0), vm_at(v, vm), "state",
-				     vs_names[s]);
-			metric_seconds(b, lat_of_cycles(v, of[vm].sum[s]));
-			sbuf_addc(b, '\n');
-		}
-	}
-	free(of);
-}
-
 static void metrics_print(const struct lat_view *v, struct sbuf *b)
 {
 	size_t all = tl_hostmap(v->t)->nvm, nvm = MIN(all, (size_t)METRICS_VMS);
 
 	if (!lat_in_cycles(v->lat)) {
+		struct vm_states {
+			uint64_t sum[VS_STATES];
+			bool any;
+		} *of = xcalloc(nvm + 1, sizeof(*of));
+		struct lat_times t;
+
 		metric_head(b, "kvmft_latency_seconds", "histogram",
 			    "How long it took, from its cause to its effect.");
 		for (unsigned int id = 0; id < LAT_TABLES; id++)
@@ -412,7 +388,26 @@ static void metrics_print(const struct lat_view *v, struct sbuf *b)
 			if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
 			    id <= LAT_T_MEM)
 				table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
-		states(v, nvm, b);
+		metric_head(b, "kvmft_vcpu_seconds", "gauge",
+			    "What the vCPUs of the VM did, all together.");
+		for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+			if (!lat_vcpu_times(v->lat, i, &t) || t.vm >= nvm)
+				continue;
+			for (unsigned int s = 0; s < VS_STATES; s++)
+				of[t.vm].sum[s] += t.time[s];
+			of[t.vm].any |= t.last;
+		}
+		for (size_t vm = 0; vm < nvm; vm++) {
+			for (unsigned int s = 0; s < VS_STATES && of[vm].any; s++) {
+				if (lat_lacks(v->lat, "vcpu", vs_names[s]))
+					continue;
+				metric_of_vm(b, "kvmft_vcpu_seconds", vm_at(v, 0), vm_at(v, vm), "state",
+					     vs_names[s]);
+				metric_seconds(b, lat_of_cycles(v, of[vm].sum[s]));
+				sbuf_addc(b, '\n');
+			}
+		}
+		free(of);
 	}
 	metric_head(b, "kvmft_alignment_ok", "gauge",
 		    "1: all events of the guest lie between an entry and an exit of their vCPU.");

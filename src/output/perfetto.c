@@ -680,36 +680,6 @@ static void put_meaning(struct out *o, const struct tl_item *i, const struct evi
 	}
 }
 
-/* Lost events: the state of this CPU is not known any more, and the counter rises. */
-static void put_gap(struct out *o, const struct tl_item *i)
-{
-	struct pf_track *cpu = cpu_track(o, i);
-	struct pf_track *lost = pf_track(o, o->priv, PF_LOST, i->src->index, 0);
-	struct pf_cpu *c = pf_has_cpu(i) ? pf_cpu(o->priv, i) : NULL;
-	struct pf *p = o->priv;
-	char name[64];
-
-	if (i->kind == TL_DAMAGE)
-		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
-			 (unsigned long long)i->lost);
-	else if (i->lost)
-		snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
-	else
-		snprintf(name, sizeof(name), i->gap ? "NOT RECORDED" : "LOST EVENTS, number unknown");
-	if (c) {
-		pf_ftrace_lost(o, p, c);
-		if (c->vcpu)
-			slices_end(o, c->vcpu, 0);
-		c->vcpu = NULL;
-	}
-	slices_end(o, cpu, 0);
-	pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
-	/* A loss of unknown size shows as one, so that it is seen. */
-	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : !i->gap;
-	pf_put(o, p, lost,
-	       &(struct pf_event){ .type = PF_COUNTER, .value = (int64_t)p->lost[i->src->index] });
-}
-
 /* A track with an event on it: an empty one is not shown. */
 static void pf_put_remark(struct out *o)
 {
@@ -762,7 +732,32 @@ static void perfetto_item(struct out *o, const struct tl_item *i)
 		if (type && type->info->role != EV_NONE)
 			put_meaning(o, i, type->info, c);
 	} else {
-		put_gap(o, i);
+		struct pf_track *cpu = cpu_track(o, i);
+		struct pf_track *lost = pf_track(o, o->priv, PF_LOST, i->src->index, 0);
+		struct pf_cpu *c = pf_has_cpu(i) ? pf_cpu(o->priv, i) : NULL;
+		char name[64];
+
+		/* Lost events: the state of this CPU is not known now, and the counter rises. */
+		if (i->kind == TL_DAMAGE)
+			snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
+				 (unsigned long long)i->lost);
+		else if (i->lost)
+			snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
+		else
+			snprintf(name, sizeof(name), i->gap ? "NOT RECORDED" : "LOST EVENTS, number unknown");
+		if (c) {
+			pf_ftrace_lost(o, p, c);
+			if (c->vcpu)
+				slices_end(o, c->vcpu, 0);
+			c->vcpu = NULL;
+		}
+		slices_end(o, cpu, 0);
+		pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+		/* A loss of unknown size shows as one, so that it is seen. */
+		p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : !i->gap;
+		pf_put(o, p, lost,
+		       &(struct pf_event){ .type = PF_COUNTER,
+					   .value = (int64_t)p->lost[i->src->index] });
 	}
 }
 
