@@ -368,7 +368,7 @@ static inline bool epoch_result_usable(enum epoch_result r)
 enum epoch_note {
 	EPOCH_NOTE_READ_MISMATCH = 1 << 0, /* first event's previous is not what debugfs said */
 	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
-	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* a later offset of debugfs differs from the last event */
+	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* a later read differs from the last event */
 	/* ratio at the end differs; no record says since when */
 	EPOCH_NOTE_RATIO_CHANGED = 1 << 3,
 	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
@@ -477,8 +477,8 @@ int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_cl
 int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv);
 
 /*
- * debugfs said @offset again at @at: an epoch that says otherwise is doubtful, and so are those after
- * it with the same offset.
+ * debugfs said @offset, read again at @at: an epoch that says otherwise is doubtful, and so are
+ * those after it with the same offset.
  */
 void epoch_vm_check_read(struct epoch_vm *vm, uint32_t id, uint64_t at, uint64_t offset);
 

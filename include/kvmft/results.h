@@ -202,8 +202,8 @@ void advise_json(const struct advise *a, unsigned int width, struct sbuf *b);
 /* What a change saved, of what it was foretold to: "rule: ...". The first VM that is shown. */
 bool advise_shown(const struct advise *a, size_t vm);
 enum advise_kept { ADVISE_AS_FORETOLD, ADVISE_OTHERWISE, ADVISE_CANNOT_TELL };
-enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2], enum advice is,
-				  struct sbuf *b);
+enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2],
+				  enum advice is, struct sbuf *b);
 void advise_metrics(const struct advise *a, unsigned int width, struct sbuf *b);
 
 /* ---- captures as trace.dat ---- */

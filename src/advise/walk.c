@@ -510,6 +510,7 @@ void advise_cost(const struct advise *a, size_t at, enum advice is, struct advic
 		cost->speaks &= cost->per_s >= PER_S || !a->cap->tsc_khz;
 	if (cost->speaks && (is == ADVICE_POLL_WASTE || is == ADVICE_POLL_OFF))
 		cost->speaks = !strcmp(polls, "0") == (is == ADVICE_POLL_OFF);
-	cost->vague = cost->speaks && advice_rules[is].cost != ADVICE_COUNT && cost->low < ADVISE_LEAST;
+	cost->vague = cost->speaks && advice_rules[is].cost != ADVICE_COUNT &&
+		      cost->low < ADVISE_LEAST;
 	cost->speaks &= !cost->vague;
 }

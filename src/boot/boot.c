@@ -399,7 +399,7 @@ static void rows_of_phase(const struct boot *b, const struct blame *parts, struc
 			  struct boot_line like, int side, uint64_t whole, size_t vm)
 {
 	const struct boot_vm *v = &b->vm[vm];
-	bool blind = v->loaded || !b->ports || !b->memory; /* disks may be there that are not known */
+	bool blind = v->loaded || !b->ports || !b->memory; /* to disks that it may have */
 	size_t top = 0, spike = v->spike[like.mark];
 	const struct blame_part *p;
 	const struct boot_func *f;

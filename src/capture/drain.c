@@ -428,9 +428,12 @@ static int tail_join(struct drain_cpu *c)
 	/* The length, at its front, is written last: whenever we are killed, the file is intact. */
 	errno = 0;
 	at = (off_t)(c->tail_end - s->subbuf);
-	if (pwrite(c->dst, c->tail + from, n, at + (off_t)from) == (ssize_t)n &&
-	    pwrite(c->dst, c->tail, head, at) == (ssize_t)head)
-		return 1;
+	if (pwrite(c->dst, c->tail + from, n, at + (off_t)from) == (ssize_t)n) {
+		ssize_t done = pwrite(c->dst, c->tail, head, at);
+
+		if (done == (ssize_t)head)
+			return 1;
+	}
 	return errno ? -errno : -EIO;
 }
 

@@ -443,7 +443,7 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 		restored(c, vm, v, pv, host);
 }
 
-static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_PVCLOCK];
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
@@ -629,7 +629,7 @@ void clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	}
 	vm = &c->vm[at];
 	if (role == EV_PVCLOCK)
-		take_record(c, vm, i);
+		pvclock_taken(c, vm, i);
 	else if (role == EV_TSC_OFFSET)
 		take_write(c, vm, i);
 	else

@@ -143,8 +143,8 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	struct lat_raised *raised = raised_at(l, in);
 
 	/*
-	 * The message that is accepted may go to several vCPUs, with one vector. NULL: unknown; where
-	 * messages are not recorded, it is not known to be of the line that was raised last.
+	 * The message that is accepted may go to several vCPUs, with one vector. NULL: unknown;
+	 * where messages are not recorded, it is not known to be of the line that was raised last.
 	 */
 	if (!raised_here(l, raised, in) || (raised->line && !(l->recorded & EVID_RAISE))) {
 		r = NULL;

@@ -72,7 +72,7 @@ static const struct irq_chain *ended_by(const struct lat *l, const struct lat_vc
 		else if (!c->entered && (!pending || c->t_accept < pending->t_accept))
 			pending = c;
 	}
-	/* Where no interrupt is seen to go in, those of before still look as if they were pending. */
+	/* Where none is seen to go in, those of before still look as if they were pending. */
 	if (!(l->recorded & (EVID_INJECT | EVID_TAKES)))
 		return NULL;
 	return found ?: in ?: pending;

@@ -358,8 +358,8 @@ void advise_json(const struct advise *a, unsigned int width __unused_arg, struct
 	json_line_end(&j);
 }
 
-enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2], enum advice is,
-				  struct sbuf *b)
+enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2],
+				  enum advice is, struct sbuf *b)
 {
 	static const char *const words[] = { "as foretold", "not as foretold", "cannot tell" };
 	bool waits = advice_rules[is].cost == ADVICE_WAIT;
