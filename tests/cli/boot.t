@@ -163,7 +163,7 @@ without()
 lacks='None not recorded: kvm_pio and kvm_mmio: `kvmft record -e default`'
 without 'kvm_pio ' first-disk "$lacks" "no kvm_pio"
 without 'kvm_mmio ' first-disk "$lacks" "no kvm_mmio"
-run "$kvmft" boot --all "$tmp/less"
+run "$kvmft" boot "$tmp/less"
 out_has '^  guest-sleep .* halted, perhaps for a disk' "... so a halt may be for one"
 how='None not seen: `kvmft record -e default -e mem -e boot -- VMM...`'
 without process_exec exec "$how" "no exec"
