@@ -167,6 +167,8 @@ bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need
 
 /* Whether an event has that role. */
 bool event_is(const struct fmt_event *ev, enum event_role role);
+/* Whether fmt has the event by which a handler ends that began with entry, an EV_VECTOR_ENTRY. */
+bool event_vector_ends(const struct fmt *fmt, const struct fmt_event *entry);
 /* The role of an event; EV_NONE: none. */
 enum event_role event_role_of(const struct fmt_event *ev);
 

@@ -33,7 +33,8 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 	for (size_t i = 0; !guest && fmt_at(fmt, i); i++) {
 		enum event_role r = event_role_of(fmt_at(fmt, i));
 
-		if (r == EV_VECTOR_ENTRY || r == EV_VECTOR_EXIT)
+		if (r == EV_VECTOR_EXIT ||
+		    (r == EV_VECTOR_ENTRY && event_vector_ends(fmt, fmt_at(fmt, i))))
 			d->role[fmt_id(fmt_at(fmt, i))] = (uint8_t)r;
 	}
 }

@@ -240,6 +240,10 @@ static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
 {
 	if (seen)
 		return seen[role];
+	for (size_t i = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
+		if (event_is(fmt_at(fmt, i), EV_VECTOR_ENTRY) &&
+		    !event_vector_ends(fmt, fmt_at(fmt, i)))
+			return false;
 	for (size_t i = 0; fmt_at(fmt, i); i++)
 		if (event_is(fmt_at(fmt, i), role))
 			return true;

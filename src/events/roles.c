@@ -269,6 +269,15 @@ bool event_is(const struct fmt_event *ev, enum event_role role)
 	return false;
 }
 
+bool event_vector_ends(const struct fmt *fmt, const struct fmt_event *entry)
+{
+	int len = (int)(strlen(fmt_name(entry)) - strlen("_entry"));
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s_exit", MIN(len, 48), fmt_name(entry));
+	return fmt_find(fmt, "irq_vectors", name) != NULL;
+}
+
 enum event_role event_role_of(const struct fmt_event *ev)
 {
 	for (int r = EV_NONE + 1; r < EV_ROLES; r++)

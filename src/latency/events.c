@@ -70,6 +70,7 @@ struct decoded {
 	uint32_t plain;	      /* a record that long has all fields, as fmt_number() reads them;
 			       * 0: none */
 	struct fmt_field field[LAT_FIELDS], text;
+	bool ends; /* of EV_VECTOR_ENTRY: event_vector_ends() */
 };
 
 struct lat_decoder {
@@ -181,6 +182,8 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 				continue;
 			decoded = decoded_add(d, e, roles[i].role);
 			decoded->n = roles[i].n;
+			decoded->ends = roles[i].role == EV_VECTOR_ENTRY &&
+					event_vector_ends(fmt, e);
 			memcpy(decoded->field, type.f, decoded->n * sizeof(*type.f));
 			if (roles[i].text)
 				decoded->text = type.f[roles[i].text];
@@ -231,6 +234,7 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 	if (!at)
 		return false;
 	decode_fields(&d->ev[at - 1], i, in);
+	in->ends = d->ev[at - 1].ends;
 	if (in->kind == EV_EXIT) {
 		why = exit_why(&d->names, in->f[0], in->f[1]);
 		in->f[0] = why.reason;

@@ -654,7 +654,7 @@ void lat_vcpu_guest(const struct lat *l, struct lat_vcpu *v, const struct lat_in
 		v->guest_tid = in->i->tid;
 	}
 	switch (in->kind) {
-	case EV_VECTOR_ENTRY: v->irq_depth += seen[EV_VECTOR_EXIT]; break;
+	case EV_VECTOR_ENTRY: v->irq_depth += in->ends && seen[EV_VECTOR_EXIT]; break;
 	case EV_IRQ_ENTRY: v->irq_depth += seen[EV_IRQ_EXIT]; break;
 	case EV_VECTOR_EXIT:
 	case EV_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;

@@ -186,6 +186,8 @@ cat >"$tmp/handlers" <<'END'
 0     2100 101 kvm_userspace_exit reason=2 errno=0
 0     3000 101 irq:irq_handler_entry irq=4 name=uart
 0     4000 101 irq:irq_handler_exit irq=4
+0     4500 101 irq_vectors:reschedule_entry vector=253
+0     4600 101 irq_vectors:reschedule_exit vector=253
 0     5000 101 irq_vectors:local_timer_entry vector=236
 0     6000 101 irq_vectors:local_timer_exit vector=236
 0     7000 101 irq:softirq_entry vec=1

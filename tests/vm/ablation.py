@@ -33,6 +33,8 @@ ABLATIONS = [
     ("kvm_vcpu_wakeup", ["--drop", "kvm:kvm_vcpu_wakeup"], []),
     ("injections", ["--drop", "kvm:kvm_inj_virq", "--drop", "kvm:kvm_apic_accept_irq"], []),
     ("interrupts", ["--drop", "irq", "--drop", "irq_vectors"], ["--drop", "irq", "--drop", "irq_vectors"]),
+    ("ends of handlers", *[["--drop", "irq:irq_handler_exit", "--drop", "irq:softirq_exit", "--drop",
+                            "irq_vectors:local_timer_exit"]] * 2),
     ("the guest", [], None),
     ("all but kvm_entry, kvm_exit", ["--keep", "kvm:kvm_entry", "--keep", "kvm:kvm_exit"], []),
     ("... and the guest", ["--keep", "kvm:kvm_entry", "--keep", "kvm:kvm_exit"], None),

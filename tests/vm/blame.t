@@ -92,7 +92,7 @@ rig blame --timeout 1200 $few \
 phases
 # The same of recordings that lack events: the right cause, or none.
 ablated blame "$first" "$rig"
-is "$(grep -c 'sure-and-wrong 0$' "$tmp/ablated")" 14 "... each is asked"
+is "$(grep -c 'sure-and-wrong 0$' "$tmp/ablated")" 15 "... each is asked"
 ablated split "$first/host"
 if [ -n "${TRACERS_KERNEL:-}" ]; then
 	rig blame --timeout 1200 --guest-kernel "$TRACERS_KERNEL" --env "PLANTS=noise timerlat idle" \
