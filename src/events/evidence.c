@@ -240,9 +240,10 @@ static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
 {
 	if (seen)
 		return seen[role];
-	for (size_t i = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
+	/* Of more than any kernel has, none is looked for. */
+	for (size_t i = 0, n = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
 		if (event_is(fmt_at(fmt, i), EV_VECTOR_ENTRY) &&
-		    !event_vector_ends(fmt, fmt_at(fmt, i)))
+		    (n++ > UINT8_MAX || !event_vector_ends(fmt, fmt_at(fmt, i))))
 			return false;
 	for (size_t i = 0; fmt_at(fmt, i); i++)
 		if (event_is(fmt_at(fmt, i), role))
@@ -259,6 +260,8 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 	for (size_t i = 0; i < EVIDENCE_BITS; i++) {
 		bool all = true, one = false;
 
+		if (events[i].guest != guest)
+			continue;
 		for (size_t k = 0; k < ARRAY_SIZE(events[i].role) && events[i].role[k]; k++) {
 			enum event_role role = events[i].role[k];
 			bool is;
@@ -275,7 +278,7 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 		}
 		if (events[i].need == ANY || (events[i].need == TOGETHER && cap->is_tracedat))
 			all = one;
-		if (events[i].guest == guest && all)
+		if (all)
 			has |= 1u << i;
 	}
 	return has;
