@@ -24,10 +24,11 @@ static const char *const boot_lacks[END] = {
 };
 
 /* Parts that blame does not know: of the VMM's main thread, and why a vCPU is halted. */
-enum { IDLE, SIBLING, PENDING, UNKNOWN, RUNS, WAITS, SLEEPS, BLOCKED, STATES };
+enum { IDLE, SIBLING, PENDING, UNKNOWN, LOST, RUNS, WAITS, SLEEPS, BLOCKED, STATES };
 static const char *const boot_parts[STATES][2] = {
 	{ "guest-sleep", "halted" }, { "guest-code", "on another vCPU, this one was halted" },
 	{ "disk", "halted, until its interrupt" }, { "unknown", "not recorded: the VMM's sched_switch" },
+	{ "lost", "events of the VMM's threads" },
 	{ "vmm", "on its CPU" }, { "waiting", "the VMM, for a CPU" }, { "vmm", "asleep" },
 	{ "disk", "the VMM, asleep without taking signals: for a disk or a lock" },
 };
@@ -39,7 +40,7 @@ struct boot_vm {
 	uint64_t time[BOOT_MARKS][STATES], since, last;
 	enum boot_mark now;
 	uint32_t vcpu, busy; /* entered first; how many others are not halted */
-	bool reset, loaded, placed, halted, pending;
+	bool reset, loaded, placed, halted, pending, late; /* late: it may have been before */
 	uint64_t efer, exit, bell, bell_at, waited, magic; /* efer: when long mode began */
 	const struct ksym *sym;
 	uint32_t config; /* the address at port 0xcf8 */
@@ -62,6 +63,7 @@ struct boot {
 	struct exit_names names;
 	struct boot_vm *vm;
 	bool ports, memory; /* accesses to devices, of any VM */
+	uint64_t lost_to;   /* events of a CPU are missing up to here; 0: none are */
 	struct u64map busy, func; /* vm << 32 | vcpu; VM, mark and place of a symbol */
 	struct boot_func {
 		size_t vm;
@@ -87,13 +89,35 @@ static void boot_spend(struct boot_vm *v, uint64_t now)
 static void boot_mark(struct boot_vm *v, enum boot_mark m, uint64_t at, const char *what,
 		      uint64_t value)
 {
+	char number[24] = "";
+
 	if (v->at[m] || v->at[MARKER])
 		return;
 	boot_spend(v, MAX(at, v->since));
 	v->at[m] = at;
 	v->now = m;
-	snprintf(v->why[m], sizeof(v->why[m]), value ? "%s 0x%" PRIx64 "%s" : "%s", what, value,
-		 m == USER || (m == KERNEL && at != v->efer) ? ", at the latest" : "");
+	if (value)
+		snprintf(number, sizeof(number), " 0x%" PRIx64, value);
+	snprintf(v->why[m], sizeof(v->why[m]), "%s%s%s", what, number,
+		 m != END && (v->late || m == USER || (m == KERNEL && at != v->efer)) ?
+			 ", at the latest" : "");
+}
+
+/* Whatever a VM was about to do may be over. */
+static void boot_forget(struct boot *b, uint64_t now, unsigned int vmm)
+{
+	u64map_free(&b->busy);
+	for (struct boot_vm *v = b->vm; v < b->vm + b->map->nvm; v++) {
+		boot_spend(v, now);
+		v->vmm = vmm;
+		v->late = true;
+		v->halted = v->pending = false;
+		v->busy = 0;
+		v->efer = v->exit = 0;
+		v->sym = NULL;
+		for (size_t k = 0; k < v->ndisk; k++)
+			v->disk[k].sized = false;
+	}
 }
 
 /* Functions of PCI whose class is a disk's, and where their BARs are: each is sized by all ones. */
@@ -142,7 +166,7 @@ static void boot_touch(struct boot_vm *v, uint64_t addr, bool write, uint64_t no
 /* Where its RIP is tells who runs; it may have come there before. */
 static void boot_place(struct boot_vm *v, uint64_t rip, uint64_t now)
 {
-	v->loaded |= !v->placed && rip >= FOUR_G;
+	v->loaded |= !v->placed && !v->late && rip >= FOUR_G;
 	v->placed = true;
 	if (v->loaded)
 		return;
@@ -273,14 +297,27 @@ void boot_find(struct boot *b, const struct tl_item *i)
 	uint64_t f[4], at;
 	int64_t vm;
 
-	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->unplaced)
+	if (i->src->index || i->src->qemu)
+		return;
+	if (b->lost_to && i->host >= b->lost_to) {
+		boot_forget(b, b->lost_to, UNKNOWN);
+		b->lost_to = 0;
+	}
+	if (i->kind != TL_EVENT) {
+		if (!b->lost_to)
+			boot_forget(b, i->host, LOST);
+		b->lost_to = MAX(b->lost_to, i->host + i->width);
+		return;
+	}
+	if (!i->ev || i->marker || i->unplaced)
 		return;
 	r = (enum event_role)b->role[i->rec->id];
 	if (!r && !b->until)
 		return;
 	for (size_t k = 0; k < ARRAY_SIZE(f); k++)
 		f[k] = event_u64(&b->type[r], k, i->rec);
-	for (size_t k = 0; k < 3 && r == EV_SWITCH; k += 2) { /* who leaves, who comes */
+	/* Who leaves, who comes. */
+	for (size_t k = 0; k < 3 && r == EV_SWITCH && !b->lost_to; k += 2) {
 		if (!f[k] || !u64map_get(&b->map->by_pid, f[k], &at))
 			continue;
 		v = &b->vm[b->map->vm[at].of];
@@ -295,6 +332,11 @@ void boot_find(struct boot *b, const struct tl_item *i)
 	v = &b->vm[b->map->vm[vm].of];
 	if (i->vcpu >= 0 || (r != EV_ENTRY && r != EV_EXIT))
 		boot_event(b, v, i, r, f);
+	if (b->lost_to) { /* what was seen of it is over as soon as another CPU has it */
+		v->halted = v->pending = false;
+		v->exit = 0;
+		v->vmm = LOST;
+	}
 	if (b->until && v->at[ENTERED] && pick_wants(b->until, i))
 		boot_mark(v, MARKER, i->host, fmt_name(i->ev), 0);
 }

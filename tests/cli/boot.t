@@ -160,6 +160,26 @@ without()
 	rows "$tmp/less" >"$tmp/got"
 	is "$(sed -n "s/^$2 \\* \\([^ ]*\\) [^ ]* /\\1 /p" "$tmp/got")" "$3" "$4"
 }
+# lost FROM TO: those events are lost, from one time to before another.
+lost()
+{
+	awk -v a="$1" -v b="$2" '$2 >= a && $2 < b { if (!said++) print "0 gap 1"; next } { print }' "$tmp/events" >"$tmp/fewer"
+	capture less <"$tmp/fewer"
+	rows "$tmp/less" >"$tmp/got"
+}
+lost 5000 6000
+is "$(sed -n '/^memory/q; p' "$tmp/got")" "exec * 0 5000 sched_process_exec
+exec lost  4000 events of the VMM's threads
+exec vmm  1000 on its CPU
+create-vm * 5000 1000 ioctl KVM_CREATE_VM, at the latest
+create-vm unknown  1000 not recorded: the VMM's sched_switch" "what the VMM did is not known over lost events, and after them"
+lost 10000 20200
+is "$(grep -E '^(first-entry|kernel) \*' "$tmp/got")" \
+	"first-entry * 19200 0 kvm_entry at 0xffffffff81000010, at the latest
+kernel * 19200 4800 kvm_exit at 0xffffffff81000010, at the latest" "a first entry that is lost"
+run "$kvmft" boot "$tmp/less"
+is "$(grep -c 'that was loaded' "$out")" 0 "... is no state that was loaded"
+
 lacks='None not recorded: kvm_pio and kvm_mmio: `kvmft record -e default`'
 without 'kvm_pio ' first-disk "$lacks" "no kvm_pio"
 without 'kvm_mmio ' first-disk "$lacks" "no kvm_mmio"
