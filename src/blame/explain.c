@@ -354,7 +354,8 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		v->empty = blame_window_is(b, i->vm, i->vcpu, i->host);
 		break;
 	case EV_EXIT:
-		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host, .vm = i->vm };
+		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host, .vm = i->vm,
+					  .left = b->gaps };
 		v->has_rip = d->ev[r].f[2].size;
 		v->rip = blame_field(d, r, 2, i);
 		break;
@@ -500,13 +501,15 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	/* Of a guest it hides less: which task ran. */
 	if (i->kind != TL_EVENT && (!i->src->guest || b->alone)) {
 		if (i->src->guest || i->gap != GAP_OFF) { /* no spike is over a ring that is off */
-			uint64_t *to = i->gap == GAP_LOST ? &b->lost_to : &b->overwritten_to;
+			uint64_t *to = i->gap == GAP_OVERWRITTEN ? &b->overwritten_to : &b->lost_to;
 
 			*to = MAX(*to, i->host + i->width);
 		}
-		b->gaps++;
-		for (size_t k = 0; k < b->nactive; k++)
+		for (size_t k = 0; k < b->nactive; k++) {
+			blame_exit_over(b, &b->v[b->active[k]]);
 			b->v[b->active[k]].fetch = 0;
+		}
+		b->gaps++;
 	}
 	lat_feed(b->lat, i);
 	if (i->kind == TL_EVENT) {

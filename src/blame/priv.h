@@ -218,6 +218,7 @@ struct blame_vcpu {
 	uint64_t rip, at; /* of its exit */
 	int64_t vm;
 	uint64_t over; /* when that exit ended; 0: not yet */
+	uint32_t left;	  /* blame.gaps at that exit; 0: none was seen */
 	uint32_t faulted; /* blame.gaps then; 0: it did not */
 	bool fetched;
 	uint32_t window, wider; /* how long it may spin, before this exit and from now on */

@@ -55,6 +55,14 @@ static const struct blame_vcpu *spike_vcpu_of(const struct blame *b, const struc
 										      : NULL;
 }
 
+/* The same, but NULL if its last exit, and so why it left the guest, may be lost. */
+static const struct blame_vcpu *spike_exit_of(const struct blame *b, const struct blame_spike *s)
+{
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
+
+	return v && v->left == b->gaps ? v : NULL;
+}
+
 static uint32_t spend_has(const struct blame *b, const struct blame_spike *s)
 {
 	return s->vm < 0 ? 0 : b->has[b->map->vm[s->vm].of];
@@ -68,7 +76,7 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 				  const struct evidence_rule *r, const struct evidence_rule *more,
 				  enum blame_cause cause, uint64_t key, uint64_t time)
 {
-	const struct blame_vcpu *v = spike_vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_exit_of(b, s);
 	struct blame_part *p;
 	uint32_t lacks;
 	bool moved;
@@ -132,7 +140,7 @@ static void unrecorded(const struct blame *b, struct blame_spike *s, uint64_t ti
 
 static bool exited_for(const struct blame *b, const struct blame_spike *s, enum exit_kind kind)
 {
-	const struct blame_vcpu *v = spike_vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_exit_of(b, s);
 
 	return v && exit_kind(v->why) == kind;
 }
@@ -305,11 +313,17 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		[EXIT_KIND_INTR] = CAUSE_HOST_IRQ,     [EXIT_KIND_FAULT] = CAUSE_PAGE_FAULT,
 		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER, [EXIT_KIND_ASYNC] = CAUSE_EXIT_KERNEL,
 	};
-	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
 	const struct evidence_rule *more = asleep ? b->asleep : NULL;
 	struct blame_part *p;
+	enum exit_kind kind;
 	uint32_t fault = 0;
 
+	if (!v) {
+		p = part_of(s, CAUSE_UNKNOWN, 5, time);
+		snprintf(p->name, sizeof(p->name), "in KVM, for an exit that is not recorded");
+		return;
+	}
+	kind = exit_kind(v->why);
 	if (kind == EXIT_KIND_FAULT && v->device)
 		kind = EXIT_KIND_OTHER;
 	if (kind == EXIT_KIND_FAULT)
@@ -317,15 +331,15 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 	if (!more && causes[kind] == CAUSE_EXIT_KERNEL && time > (b->khz ?: 2000000) * TICK_MS)
 		more = b->long_exit;
 	p = part_by(b, s, b->rule[causes[kind]], more, causes[kind],
-		    v ? last_exit_key(v) + asleep + fault * 2ull : 0, time);
+		    last_exit_key(v) + asleep + fault * 2ull, time);
 	if (fault && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),
 			 asleep ? ", asleep" : "");
 	if (kind == EXIT_KIND_HALT && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "awake, on its way into the guest");
-	else if (v)
+	else
 		name_exit(b, v, p, asleep ? ", asleep" : "");
-	if (p->cause != CAUSE_LOCK_HOLDER || !v || v->wider == v->window)
+	if (p->cause != CAUSE_LOCK_HOLDER || v->wider == v->window)
 		return;
 	/* It spins on and on: the window that KVM lets it spin changes with each of these exits. */
 	s->window = s->window ?: v->window;
@@ -369,7 +383,7 @@ void blame_halt_over(const struct blame *b, struct blame_spike *s, const struct 
 /* What an exit was for is known only when it is over. */
 void blame_exit_over(const struct blame *b, struct blame_spike *s)
 {
-	const struct blame_vcpu *v = spike_vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_exit_of(b, s);
 	uint64_t time = s->in_halt;
 
 	/*
