@@ -147,6 +147,7 @@ struct cap_stream {
 	uint64_t nsub;	      /* complete sub-buffers */
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
 	bool cut;	      /* there were more events than are here */
+	bool open_end;	      /* there may have been: nothing says when it was read last */
 	bool doubtful;	      /* nothing is here; perhaps its CPU was not recorded */
 };
 
@@ -200,6 +201,7 @@ struct capture {
 	 * missing nothing follows about others.
 	 */
 	bool some_switches;
+	uint64_t flush_ns;	  /* quiet rings, too, were read that often; 0 = unknown */
 	bool trimmed;		  /* the oldest segments were removed on purpose */
 	uint32_t first_segment, last_segment; /* of a directory; those that are left */
 	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;
@@ -217,6 +219,7 @@ struct capture {
 	 * then held was written.
 	 */
 	uint64_t snapshot_tsc, before_snapshot_tsc;
+	uint64_t kept_tsc; /* trimmed: when the first segment that is left was begun, 0 = unknown */
 	/* ... and a moment of each time when its ring was off to be written out; ascending */
 	uint64_t *pause;
 	size_t npause, pause_cap;

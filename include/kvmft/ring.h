@@ -81,8 +81,12 @@ enum rkind {
 	R_END,
 };
 
-/* A flight recorder's own lose nothing: its ring was off, to be written out, or overwritten. */
-enum rgap { GAP_LOST, GAP_OFF, GAP_OVERWRITTEN };
+/*
+ * A flight recorder's own lose nothing: its ring was off, to be written out, or overwritten. Nor do
+ * segments that were removed on purpose. Unread: the recorder was killed, perhaps before it had
+ * read all.
+ */
+enum rgap { GAP_LOST, GAP_OFF, GAP_OVERWRITTEN, GAP_REMOVED, GAP_UNREAD };
 
 /* A loss known only from a counter of the recorder, and the sub-buffer before which it is shown. */
 struct rloss {
@@ -114,7 +118,7 @@ struct rstream {
 	struct rec rec;
 	uint64_t lost;
 	enum rgap why; /* R_GAP */
-	uint64_t gap_to; /* R_GAP: the stamp from which there are events again */
+	uint64_t gap_to; /* R_GAP: the stamp from which there are events again; UINT64_MAX: none */
 	uint64_t damage_index;
 	/* totals */
 	uint64_t lost_total, damaged;

@@ -52,8 +52,9 @@ struct tl_source {
 	uint32_t renames;	      /* how often the walk changed a name that tl_comm() gives */
 	int error;		      /* -errno of a failed read */
 	uint64_t begin; /* host TSC of its first event; UINT64_MAX: none has a place */
-	uint64_t end;	/* ... of its last one, if a stream needed it (end_known); 0: none */
-	bool end_known;
+	/* Of its first and last event, if a stream needed it; none: UINT64_MAX, 0. */
+	uint64_t first, end;
+	bool begin_known, end_known;
 };
 
 enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };

@@ -330,6 +330,8 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 		cap_dir_read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dir);
+	if (c->trimmed && c->first_segment && c->first_segment <= cap_priv(c)->nbegun)
+		c->kept_tsc = cap_priv(c)->begun[c->first_segment - 1];
 	/* What the recorder took from the rings must be here: a file may be cut between two. */
 	for (size_t i = 0; !ret && c->subbuf_size && i < c->ncpu && !c->trimmed; i++) {
 		const struct cap_cpu *cpu = &c->cpu[i];
@@ -355,6 +357,9 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 			cut ? ", and meta ends within a line" : "");
 		if (c->ndamage > ndamage)
 			c->damage[ndamage].no_end = true;
+		/* What a flight recorder writes out is whole up to then. */
+		for (size_t i = 0; i < c->nstream && !c->flight; i++)
+			c->stream[i].open_end = true;
 	} else if (!ret && cut) {
 		cap_note(c, "meta: the last line is cut short");
 	}
@@ -705,6 +710,7 @@ static void free_lists(struct capture *c)
 	free(c->qemu);
 	free(c->pvclock);
 	free(c->pause);
+	free(cap_priv(c)->begun);
 	free(c->bracket);
 	free(c->sample);
 	free(c->task);

@@ -78,6 +78,8 @@ struct cap_priv {
 		uint64_t bytes;
 	} text[CAP_TEXTS];
 	uint64_t fired_tsc, written_tsc; /* of a flight recorder's last snapshot; 0 = unknown */
+	uint64_t *begun;	     /* when segments 1, 2, ... of a recording that rotates were */
+	size_t nbegun, begun_cap;
 	bool asked; /* segments were made by others' triggers: --keep removes these apart */
 	bool big_endian; /* the machine of meta, which is refused */
 	bool symbols_told;

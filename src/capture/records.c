@@ -83,6 +83,7 @@ static const char *rec_ring(struct capture *c, const struct meta_rec *rec)
 	if (meta_get_u64(rec, "flight", &n))
 		c->flight = n;
 	c->some_switches |= meta_get_u64(rec, "pids", &n) && n;
+	meta_get_u64(rec, "flush", &c->flush_ns);
 	if (text)
 		cap_parse_clock(&c->clock, text);
 	set(&c->clock, rec, "clock");
@@ -538,8 +539,11 @@ static const char *rec_segment(struct capture *c, const struct meta_rec *rec)
 	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
 		return "n";
 	p->segments_told = MAX(p->segments_told, (uint32_t)n + 1);
-	if (!meta_get(rec, "why"))
+	if (!meta_get(rec, "why")) {
+		if (n == p->nbegun + 1 && meta_get_u64(rec, "tsc", &tsc))
+			xarray_add(&p->begun, &p->nbegun, &p->begun_cap, &tsc, sizeof(tsc));
 		return NULL;
+	}
 	/*
 	 * Without an order the ring stopped by itself, or not: then the beginning of the writing is
 	 * nearest.
@@ -600,7 +604,7 @@ static const struct {
 	{ "tool", rec_tool },	    /* version */
 	{ "side", rec_side },	    /* name=host|guest */
 	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor hugetlb_kb */
-	{ "ring", rec_ring }, /* clock trace_clock subbuf header buffer_kb overwrite flight pids */
+	{ "ring", rec_ring }, /* clock trace_clock subbuf header buffer_kb overwrite flight pids flush */
 	{ "tsc", rec_tsc },	    /* khz source clocksource constant nonstop */
 	{ "cpu", rec_cpu },	    /* n apicid */
 	{ "event", rec_event },	    /* id sys name filter */

@@ -253,6 +253,7 @@ static void decode_gap(struct walk *w, struct wstream *st, bool pause)
 static __attribute__((noinline)) void decode_event(struct walk *w, struct wstream *st,
 						   struct rec *rec)
 {
+	uint64_t known = MAX(st->s.gap_to, st->last_ts); /* at the end of a gap */
 	struct report *r = w->r;
 
 	if (rec->ts < st->last_ts) { /* kept in order, or slices would not be */
@@ -264,7 +265,7 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		return;
 	st->events++;
 	if (st->in_gap) {
-		slice_push(st, rec->ts, UINT32_MAX, OP_GAP_END, 0);
+		slice_push(st, MIN(known, rec->ts), UINT32_MAX, OP_GAP_END, 0);
 		st->in_gap = false;
 		st->has_gap = true;
 	}
@@ -385,7 +386,8 @@ static void slice_fill(struct walk *w, struct wstream *st)
 		if (k == R_END) {
 			st->ended = true;
 			w->error = st->s.error;
-			if (st->s.s->cut && !w->error && st->last_ts && w->r->to == UINT64_MAX)
+			if ((st->s.s->cut || st->s.s->open_end) && !w->error && st->last_ts &&
+			    w->r->to == UINT64_MAX)
 				decode_gap(w, st, false);
 			return;
 		}

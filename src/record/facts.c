@@ -71,6 +71,8 @@ static int facts_ring(struct record *r)
 		meta_u64(&r->line, "pids", r->tids.n);
 	if (r->c->flight)
 		meta_u64(&r->line, "flight", 1);
+	if (r->flush_ns)
+		meta_u64(&r->line, "flush", r->flush_ns);
 	return record_put(r);
 }
 

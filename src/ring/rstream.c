@@ -156,6 +156,7 @@ static enum rkind begin_next(struct rstream *r)
 	ret = rstream_advance(r);
 	if (!ret && r->loss_at < r->nloss) {
 		r->sb.lost = r->sb.lost_counted = false;
+		r->gap_to = UINT64_MAX;
 		add_losses(r, UINT64_MAX);
 		return rstream_gap(r);
 	}
@@ -181,6 +182,15 @@ static enum rkind begin_next(struct rstream *r)
 		add_losses(r, r->idx - r->have + r->at - 1);
 	if (r->cap->flight || r->holes)
 		add_pause(r, r->idx - r->have + r->at - 1);
+	/* Some were still in the rings when the oldest segment that is left was begun. */
+	if (r->cap->trimmed && !r->cap->flight && !r->sb.lost &&
+	    r->idx - r->have + r->at == 1) {
+		r->sb.lost = true;
+		r->sb.lost_counted = false;
+		r->why = GAP_REMOVED;
+		if (r->cap->kept_tsc && cap_in_tsc(r->cap))
+			r->gap_to = MIN(r->gap_to, r->cap->kept_tsc);
+	}
 	return r->sb.lost ? rstream_gap(r) : R_EVENT;
 }
 

@@ -74,7 +74,7 @@ struct tl_stream {
 	struct tl_stamps stamps;
 	uint64_t from;	/* of the window, host TSC */
 	uint64_t begin; /* of the host's recording */
-	uint64_t end;	/* of the source, if this stream is cut */
+	const struct timeline *t;
 	struct tl_mark_skip skip;
 	uint64_t stamp; /* with skip.mark: as recorded, of the current item */
 };

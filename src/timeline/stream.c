@@ -188,6 +188,46 @@ static void stream_place(struct tl_stream *s, uint64_t ts)
 	s->placed |= ok;
 }
 
+/* Other CPUs' events may begin long before a ring that was overwritten. */
+static uint64_t source_begin(const struct timeline *t, struct tl_source *src)
+{
+	for (size_t i = 0; i < src->cap->nstream && !src->begin_known; i++) {
+		const struct cap_stream *cs = &src->cap->stream[i];
+		const struct tl_stamps c = stamps_of(t, src, cs->cpu);
+		struct first_placed f = { .stamps = &c, .host = UINT64_MAX };
+
+		(void)!rstream_each(src->cap, cs, see_placed, &f);
+		src->first = i ? MIN(src->first, f.host) : f.host;
+	}
+	src->begin_known = true;
+	return src->first;
+}
+
+#define LATE_FLUSHES 10 /* after so many times --flush the recorder has read every ring */
+
+/*
+ * A gap from the last event to the end of the source, which others' events may show; perhaps: only
+ * what was not read yet is missing, if anything.
+ */
+static void place_tail(struct tl_stream *s, bool perhaps)
+{
+	struct tl_source *src = s->src;
+	const struct capture *c = src->alone ? src->cap : s->t->map->cap;
+	unsigned __int128 flush = (unsigned __int128)src->cap->flush_ns * c->tsc_khz / 1000000;
+
+	/* Once for all of the source: each would look at each. What grows has no end yet. */
+	if (!src->end_known && (s->skip.mark || tl_source_end(s->t, src, &src->end) < 0))
+		src->end = 0;
+	src->end_known = true;
+	if (!s->placed)
+		s->at.host = s->begin;
+	/* Of a CPU that was quiet until its recorder was killed all was read some time before. */
+	if (perhaps && flush && flush < src->end / LATE_FLUSHES)
+		s->at.host = MAX(s->at.host, src->end - (uint64_t)flush * LATE_FLUSHES);
+	s->at.width = src->end - MIN(src->end, s->at.host);
+	s->at.unplaced = false;
+}
+
 /* A gap begins at the event before it and ends where the next sub-buffer begins. */
 static void place_gap(struct tl_stream *s)
 {
@@ -196,9 +236,11 @@ static void place_gap(struct tl_stream *s)
 	bool first = !s->placed;
 	size_t at;
 
+	if (s->r.gap_to == UINT64_MAX)
+		return place_tail(s, false);
 	stream_place(s, s->r.gap_to);
-	if (first)
-		begin = s->at.host; /* nothing before it on this CPU */
+	if (first) /* nothing is left of what this CPU had since others' first events */
+		begin = MIN(source_begin(s->t, s->src), s->at.host);
 	/* What was overwritten came after the last time when the ring was written out. */
 	at = COUNT_BEFORE(i, c->npause, c->pause[i] <= s->at.host);
 	if (s->r.why == GAP_OVERWRITTEN && !s->src->guest && at)
@@ -272,7 +314,8 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 		case R_GAP:
 			s->at.kind = TL_GAP;
 			place_gap(s);
-			s->stamp = s->r.gap_to;
+			if (s->r.gap_to != UINT64_MAX)
+				s->stamp = s->r.gap_to;
 			break;
 		case R_DAMAGE:
 			s->at.kind = TL_DAMAGE;
@@ -289,15 +332,16 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			if (s->r.error && !(s->skip.mark && s->r.error == -ENOENT))
 				s->src->error = s->r.error;
 			s->ended = !s->r.error;
-			if (s->tail || !s->r.s->cut || s->skip.mark || s->r.error)
+			if (s->tail || s->skip.mark || s->r.error ||
+			    !(s->r.s->cut || s->r.s->open_end))
 				return false;
 			s->tail = true;
 			s->at.kind = TL_GAP;
-			if (!s->placed)
-				s->at.host = s->begin;
-			s->at.width = s->end - MIN(s->end, s->at.host);
-			s->at.unplaced = false;
+			place_tail(s, !s->r.s->cut);
+			if (!s->r.s->cut && !s->at.width) /* the last event of all */
+				return false;
 			s->r.lost = 0;
+			s->r.why = s->r.s->cut ? GAP_LOST : GAP_UNREAD;
 			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
@@ -326,6 +370,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	struct tl_stream *s = &t->stream[t->nstream];
 	int ret;
 
+	s->t = t;
 	s->src = src;
 	s->fmt = src->fmt;
 	s->comms = src->comms;
@@ -373,12 +418,6 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	s->r.holes |= !src->guest && (src->link ? src->link->map : t->map)->holes;
-	if (!ret && cs->cut) { /* once for all of the source: each would look at each */
-		if (!src->end_known && tl_source_end(t, src, &src->end) < 0)
-			src->end = 0;
-		src->end_known = true;
-		s->end = src->end;
-	}
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, is_before, s);

@@ -153,6 +153,67 @@ for over in 500 "" killed; do
 	err_has "$said" "... in numbers"
 done
 
+# ---- a CPU whose events begin later, or end earlier, than those of others ----
+
+# edges NAME [LINE...]: a vCPU leaves CPU 1, and is seen on CPU 0 800 ms later: it may have run where nothing is recorded.
+edges()
+{
+	cat >"$tmp/edges.txt" <<-E
+		meta ring clock=x86-tsc trace_clock=[x86-tsc] subbuf=4096 header=16 flush=1000000
+		meta vm id=900-1 pid=900 name=one
+		${2:-#}
+		${3:-#}
+		1 800200000 901 kvm_entry vcpu_id=0 rip=4096
+		1 800201000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+		0 1000 901 kvm_entry vcpu_id=0 rip=4096
+		0 2000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+		0 800000000 901 kvm_entry vcpu_id=0 rip=4096
+		0 800100000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+		0 900100000 901 kvm_entry vcpu_id=0 rip=4096
+		0 900200000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+		0 900300000 901 kvm_entry vcpu_id=0 rip=4096
+	E
+	ok "$1" "$mkcap" --capture "$tmp/$1" "$tmp/edges.txt"
+}
+# edges_seen NAME CAUSE NS: what blame says of the 800 ms, and the longest exit of report
+edges_seen()
+{
+	run "$kvmft" blame --format json "$tmp/$1"
+	is "$(grep -o '"length_ns":799998000,"cause":"[a-z-]*"' "$out")" "\"length_ns\":799998000,\"cause\":\"$2\"" "$1: blame"
+	run "$kvmft" report --format json "$tmp/$1"
+	is "$(grep -o '"max_ns":[0-9]*' "$out" | head -1)" "\"max_ns\":$3" "$1: report"
+}
+edges whole
+edges_seen whole unknown 799998000
+edges overwritten "1 gap"
+edges_seen overwritten lost 99899000
+run "$kvmft" merge "$tmp/overwritten"
+out_has 'LOST EVENTS of this CPU, their number is unknown within 800.2 ms' "... since the other CPU's first event"
+edges removed
+mv "$tmp/removed/seg000000" "$tmp/removed/seg000007"
+edges_seen removed lost 99899000
+edges begun "meta segment n=1 tsc=1500"
+mv "$tmp/begun/seg000000" "$tmp/begun/seg000001"
+edges_seen begun unknown 799998000
+run "$kvmft" merge "$tmp/begun"
+out_has 'NOT RECORDED on this CPU: removed with an older segment, within 500 ns' "... until that segment began"
+status_is 0 "... on purpose"
+# Killed, after CPU 1 had been read last: what is sure of it is the time until ten times --flush before the end.
+edges killed
+sed -i '/^stats when=end/d; /^end/d' "$tmp/killed/meta"
+edges_seen killed unknown 799998000
+run "$kvmft" merge "$tmp/killed"
+out_has 'PERHAPS NOT RECORDED on this CPU: the recording was cut short, within 10 ms' "... the end of CPU 1"
+status_is 3 "... and it is no success"
+sed -i 's/ flush=1000000//' "$tmp/killed/meta"
+run "$kvmft" blame --format json "$tmp/killed"
+out_has '"length_ns":100000,"cause":"lost"' "... without that, all after its last event"
+# Full at the end: the counter's losses are behind the last event.
+edges full "meta lost cpu=1 count=5 from=800201000 to=900300000 first=1 last=1"
+run "$kvmft" merge "$tmp/full"
+out_has 'LOST 5 EVENTS of this CPU within 100.1 ms' "losses at the end last until the end"
+edges_seen full unknown 799998000
+
 # ---- what guests do a second ----
 
 # It is counted in the last snapshot, from where all CPUs' rings reach back: not over the pause, nor over what a busy

@@ -28,6 +28,7 @@ struct ablate {
 	bool span;
 	uint64_t from, to, holes, seed, every, dropped, lost;
 	struct capture *c;
+	struct sbuf tail; /* lines of meta: what was lost behind a stream's last event */
 	struct fmt *f;
 	bool gone[UINT16_MAX + 1];
 };
@@ -85,6 +86,7 @@ static void meta(const struct ablate *a, const char *dir)
 		sbuf_add(&b, line);
 	}
 	fclose(f);
+	sbuf_add(&b, a->tail.s ?: "");
 	enc_file(dir, "meta", b.s, b.len);
 	sbuf_free(&b);
 }
@@ -139,7 +141,7 @@ static void stream(struct ablate *a, const struct cap_stream *s, const char *dir
 {
 	struct subbuf_geom g = enc_geom(a->c->subbuf_size, a->c->long_size);
 	struct out *o = calloc(1, sizeof(*o));
-	uint64_t hole = 0;
+	uint64_t hole = 0, last = 0;
 	struct rstream r;
 	enum rkind k;
 	char path[64];
@@ -165,9 +167,16 @@ static void stream(struct ablate *a, const struct cap_stream *s, const char *dir
 			hole -= hole > 0;
 			continue;
 		}
+		last = r.rec.ts;
 		put(a, o, &g, r.rec.ts, r.rec.data, r.rec.len);
 	}
 	page_end(a, o);
+	if (o->lost) {
+		size_t n = o->data.len / a->c->subbuf_size;
+
+		sbuf_addf(&a->tail, "lost cpu=%u count=%llu from=%llu to=%llu first=%zu last=%zu\n", s->cpu,
+			  (unsigned long long)o->count, (unsigned long long)last, (unsigned long long)r.rec.ts, n, n);
+	}
 	rstream_close(&r);
 	snprintf(path, sizeof(path), "seg000000/cpu%u", s->cpu);
 	enc_file(dir, path, o->data.s ?: "", o->data.len);
@@ -231,6 +240,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < a.c->nstream; i++)
 		stream(&a, &a.c->stream[i], argv[optind]);
 	meta(&a, argv[optind]);
+	sbuf_free(&a.tail);
 	printf("%llu dropped, %llu lost\n", (unsigned long long)a.dropped, (unsigned long long)a.lost);
 	fmt_free(a.f);
 	capture_close(a.c);
