@@ -83,8 +83,8 @@ enum rkind {
 
 /*
  * A flight recorder's own lose nothing: its ring was off, to be written out, or overwritten. Nor do
- * segments that were removed on purpose. Unread: the recorder was killed, perhaps before it had
- * read all.
+ * segments that were removed on purpose, and what a text says was overwritten before it. Unread:
+ * the recorder was killed, perhaps before it had read all.
  */
 enum rgap { GAP_LOST, GAP_OFF, GAP_OVERWRITTEN, GAP_REMOVED, GAP_UNREAD };
 

@@ -89,6 +89,7 @@ struct tracetext {
 	uint8_t digits;			     /* of the fraction, at most */
 	uint64_t first, last, step;	     /* of times; step: the least one of a CPU */
 	uint64_t events, in_buffer, written; /* the last two as its head says */
+	bool started; /* CPUs begin later than the first: their rings were overwritten */
 	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere, variants;
 	bool full, mixed, blind; /* mixed: several VMs, no threads; blind: exits without vCPU */
 	bool two; /* recordings, of the same time */
@@ -506,13 +507,17 @@ static int let_go(struct tracetext *t)
 	return ret;
 }
 
-/* "# entries-in-buffer/entries-written: 139/180   #P:4" */
+/*
+ * "# entries-in-buffer/entries-written: 139/180   #P:4"; if there was more, "##### CPU 1 buffer
+ * started ####" where each but the first CPU begins.
+ */
 static void read_entries(struct tracetext *t, const char *s)
 {
 	static const char entries[] = "entries-in-buffer/entries-written: ";
 	const char *p = strstr(s, entries);
 	uint64_t in, out;
 
+	t->started |= str_starts(s, "##### CPU ") && strstr(s, " buffer started ####");
 	p = p ? p + sizeof(entries) - 1 : NULL;
 	if (p && take_u64(&p, INT64_MAX, &in) && *p++ == '/' && take_u64(&p, INT64_MAX, &out)) {
 		t->in_buffer = in;
@@ -625,6 +630,7 @@ static void note_faults(struct tracetext *t)
 		else if (all[i].n)
 			cap_note(t->c, "%" PRIu64 " %s", all[i].n, all[i].text);
 	t->c->complete &= !t->cut && !t->full;
+	t->c->trimmed = t->started || t->written > t->in_buffer;
 }
 
 static void text_free(void *tracetext)

@@ -530,7 +530,7 @@ static void text_gap(struct out *o, const struct tl_item *i)
 	if (i->gap == GAP_OFF)
 		sbuf_add(b, "NOT RECORDED on this CPU while the ring was written out,");
 	else if (i->gap == GAP_REMOVED)
-		sbuf_add(b, "NOT RECORDED on this CPU: removed with an older segment,");
+		sbuf_add(b, "NOT RECORDED on this CPU: removed with an older segment, or overwritten,");
 	else if (i->gap == GAP_UNREAD)
 		sbuf_add(b, "PERHAPS NOT RECORDED on this CPU: the recording was cut short,");
 	else if (i->gap)

@@ -271,9 +271,16 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->at.unplaced = false;
 	s->at.kind = TL_GAP;
 	s->r.lost = 0;
+	s->r.why = GAP_LOST;
 	s->stamp = m->next ?: s->r.rec.ts - 1;
 	s->missing = true;
 	return true;
+}
+
+/* Of what was removed before the first event of all there is nothing to say. */
+static bool begins_first(const struct tl_stream *s)
+{
+	return s->at.kind == TL_GAP && s->r.why == GAP_REMOVED && !s->at.width;
 }
 
 bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
@@ -345,7 +352,7 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
-	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
+	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) || begins_first(s) ||
 		 tl_mark_passed(&s->skip, s->stamp));
 	s->at.odd = true;
 	/* Before a window begins events are left out, and then something may be read. */

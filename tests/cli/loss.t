@@ -196,7 +196,7 @@ edges begun "meta segment n=1 tsc=1500"
 mv "$tmp/begun/seg000000" "$tmp/begun/seg000001"
 edges_seen begun unknown 799998000
 run "$kvmft" merge "$tmp/begun"
-out_has 'NOT RECORDED on this CPU: removed with an older segment, within 500 ns' "... until that segment began"
+out_has 'NOT RECORDED on this CPU: removed with an older segment, or overwritten, within 500 ns' "... until that segment began"
 status_is 0 "... on purpose"
 # Killed, after CPU 1 had been read last: what is sure of it is the time until ten times --flush before the end.
 edges killed

@@ -313,6 +313,24 @@ form "the head says what was overwritten, lines what was lost" 3 <<-E
 E
 line 'LOST 12 EVENTS of this CPU within 8 us' "12 lost"
 err_has '7 events were overwritten before its first one' "... 7 overwritten"
+# Each CPU's ring was overwritten up to a moment of its own: a vCPU may have run on another one until then.
+exit='reason EPT_VIOLATION rip 0x1000 info 0 0'
+for mark in '#' '##### CPU 1 buffer started ####' '# entries-in-buffer/entries-written: 6/9   #P:2'; do
+	cat >"$tmp/started.txt" <<-E
+		 a-1     [000] .....  1.000001: kvm_entry: vcpu 0, rip 0x1000
+		 a-1     [000] .....  1.000002: kvm_exit: $exit
+		$mark
+		 a-1     [001] .....  1.800200: kvm_entry: vcpu 0, rip 0x1000
+		 a-1     [001] .....  1.800300: kvm_exit: $exit
+		 a-1     [000] .....  1.900200: kvm_entry: vcpu 0, rip 0x1000
+		 a-1     [000] .....  1.900300: kvm_exit: reason HLT rip 0x1000 info 0 0
+	E
+	run "$kvmft" report --format json "$tmp/started.txt"
+	out_has "\"max_ns\":$([ "$mark" = '#' ] && echo 800198000 || echo 99900000)," "$mark: the longest exit that is known"
+	run "$kvmft" merge "$tmp/started.txt"
+	is "$(grep -c '\[1\] *1.000001000 *NOT RECORDED .* overwritten, within 800.2 ms' "$out")" \
+		"$([ "$mark" = '#' ] && echo 0 || echo 1)" "$mark: ... and why"
+done
 cat >"$tmp/over.txt" <<-E
 	# entries-in-buffer/entries-written: 4/1004   #P:1
 	 a-1     [000] .....  1.000001: kvm_entry: vcpu 0, rip 0x1000
