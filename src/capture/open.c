@@ -511,6 +511,9 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 		capture_close(c);
 		return ret;
 	}
+	/* perf writes all of a ring, and then what it finds in the next one. */
+	for (size_t i = 0; i < c->nstream && c->is_perfdata && !c->complete; i++)
+		c->stream[i].open_end = true;
 	cap_note_rest(c);
 	array_sort(c->loss, c->nloss, loss_cmp);
 	*out = c;

@@ -352,8 +352,8 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
-	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) || begins_first(s) ||
-		 tl_mark_passed(&s->skip, s->stamp));
+	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
+		 begins_first(s) || tl_mark_passed(&s->skip, s->stamp));
 	s->at.odd = true;
 	/* Before a window begins events are left out, and then something may be read. */
 	s->plain = (!s->converts || !s->from) && s->line.len && s->at.kind == TL_EVENT &&

@@ -208,6 +208,26 @@ status_is 3 "... and it is no success"
 sed -i 's/ flush=1000000//' "$tmp/killed/meta"
 run "$kvmft" blame --format json "$tmp/killed"
 out_has '"length_ns":100000,"cause":"lost"' "... without that, all after its last event"
+# perf writes one ring after the other: of what is damaged from somewhere on, there is more of some.
+cat >"$tmp/perf.txt" <<-E
+	0 1000 901 kvm_entry vcpu_id=0 rip=4096
+	0 2000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+	0 802000 901 kvm_entry vcpu_id=0 rip=4096
+	1 1500 902 kvm_entry vcpu_id=1 rip=4096
+	1 200000 901 kvm_entry vcpu_id=0 rip=4096
+	1 201000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+E
+ok "perf.data" "$mkcap" --trace-dat "$tmp/perf.dat" "$tmp/perf.txt"
+ok "... of perf" "${mkcap%/*}/perfdata" "$tmp/perf.dat" "$tmp/perf.data" kvm_entry kvm_exit
+run "$kvmft" report --format json "$tmp/perf.data"
+out_has '"max_ns":601000,' "... whole"
+# shellcheck disable=SC2016 # perl's
+perl -0777 -ne '$d = $_; $p = unpack "x40 Q<"; $p += unpack "S<", substr $d, $p + 6, 2 for 1 .. 4;
+	substr($d, $p + 6, 2) = "\3\0"; print $d' \
+	"$tmp/perf.data" >"$tmp/damaged.data"
+run "$kvmft" report --format json "$tmp/damaged.data"
+err_has ' 1 pairs dropped at gaps' "... without the end of CPU 1"
+is "$(grep -c '"max_ns":800000' "$out")" 0 "... the vCPU may have run there"
 # Full at the end: the counter's losses are behind the last event.
 edges full "meta lost cpu=1 count=5 from=800201000 to=900300000 first=1 last=1"
 run "$kvmft" merge "$tmp/full"
