@@ -186,7 +186,8 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 void event_apicv_inhibits(const struct capture *cap, uint64_t bits, struct sbuf *b);
 /*
  * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,
- * so that they look like the guest's time; false also where the kernel is not known.
+ * so that they look like the guest's time; on x86 it may be where the kernel is not known, which is
+ * true, too.
  */
 bool event_exit_late(const struct capture *cap, uint32_t isa);
 

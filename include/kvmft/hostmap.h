@@ -245,6 +245,8 @@ static inline const struct hostmap_thread *hostmap_thread(const struct hostmap *
 }
 /* Number of the VM that a thread belongs to, or works for as vhost's do; -1: none, or two. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
+/* The same, or of a vCPU whose process is not recorded. */
+ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid);
 /*
  * Index of the VM that sel names (see vmsel.h); -errno with candidates in err. A list of threads
  * becomes a VM if it was not taken for one, and is taken away from others.

@@ -326,6 +326,8 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 			c->subbuf_size = 0;
 		}
 	}
+	if (!ret && !c->clock)
+		cap_note(c, "meta does not say which trace clock this is: stamps are taken for ns");
 	for (int i = 0; i < CAP_TEXTS && !ret; i++)
 		cap_dir_read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)

@@ -94,7 +94,9 @@ bool event_exit_late(const struct capture *cap, uint32_t isa)
 {
 	unsigned int major, minor;
 
-	if (!event_kernel(cap, &major, &minor) || major < 4)
+	if (!event_kernel(cap, &major, &minor))
+		return isa == EXIT_ISA_SVM || isa == EXIT_ISA_VMX; /* perhaps */
+	if (major < 4)
 		return false;
 	return (isa == EXIT_ISA_SVM && (major < 6 || (major == 6 && minor < 12))) ||
 	       (isa == EXIT_ISA_VMX && (major == 4 || (major == 5 && minor < 10)));

@@ -13,8 +13,6 @@ void hostmap_vm_pid(struct hostmap *m, size_t vm, int32_t pid);
 void hostmap_vm_label(struct hostmap *m, size_t vm);
 /* Rebuilds the lists of the VMs' threads. */
 void hostmap_chain(struct hostmap *m);
-/* The VM of an emitting thread; -1 if unknown. */
-ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid);
 
 /* epochs.c: notes one event of a clock. */
 void hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,

@@ -32,7 +32,7 @@ enum lat_kind lat_table_kind(enum lat_table_id id)
 int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t tid)
 {
 	const struct migrate *link = host->link;
-	ssize_t vm = hostmap_task_vm(link ? link->map : l->map, tid);
+	ssize_t vm = hostmap_vm_of(link ? link->map : l->map, tid);
 
 	return vm >= 0 && link ? (int64_t)link->vm[vm] : vm;
 }

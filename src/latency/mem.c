@@ -43,6 +43,9 @@ static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
 static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
 			   bool fresh)
 {
+	const struct cap_task *task;
+	int64_t vm;
+
 	/* Perhaps another VM's page of the same number, if it is not the host's same page. */
 	if (s->by.vm < 0 && (!s->by.same || fresh))
 		return MEM_UNKNOWN;
@@ -58,7 +61,12 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
 	if (!l->mem->has[EV_PAGE_ALLOC] || !l->mem->has[EV_SWAP_OUT] ||
 	    !l->mem->has[EV_FILE_DIRTY] || (s->write && !l->mem->has[EV_UNMAP]))
 		return MEM_UNKNOWN;
-	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
+	vm = lat_task_vm(l, v->host, s->by.tid);
+	if (vm == (int64_t)v->vm)
+		return MEM_VMM;
+	/* Of whose process it is a thread may not be recorded. */
+	task = cap_task(v->host->cap, s->by.tid);
+	return vm >= 0 || (task && task->tgid) ? MEM_HOST : MEM_UNKNOWN;
 }
 
 /*

@@ -536,6 +536,12 @@ is "$(cat "$tmp/got")" "timer 40200 unknown: unknown (the guest, or an interrupt
 guest-irqs-off (hog-78) 100" "a late timer where it is not known whether the guest ran"
 run "$kvmft" blame -q --what timer "$tmp/host" "$tmp/guest=one"
 out_has "^# .*record.* -e 'irq_vectors:" "... and what to record"
+sed 's/uname=[^ ]*/uname=Linux/' "$tmp/late" >"$tmp/nameless"
+irqs=
+capture host <"$tmp/nameless"
+irqs=$all_irqs
+parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/again"
+ok "... as if the kernel is not known, and so when it traces exits" diff "$tmp/got" "$tmp/again"
 capture host <"$tmp/late"
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 host-timer: host-timer (the guest ran meanwhile) 40000, host-irq (interrupt) 100, \

@@ -234,6 +234,14 @@ run "$kvmft" merge "$tmp/full"
 out_has 'LOST 5 EVENTS of this CPU within 100.1 ms' "losses at the end last until the end"
 edges_seen full unknown 799998000
 
+# ---- facts that are not there ----
+
+cp -r "$tmp/whole" "$tmp/clockless"
+sed -i 's/^ring clock=[^ ]* trace_clock=[^ ]*/ring/' "$tmp/clockless/meta"
+run "$kvmft" report "$tmp/clockless"
+status_is 3 "a recording that does not say its clock"
+err_has 'meta does not say which trace clock this is: stamps are taken for ns' "... what its times are then"
+
 # ---- what guests do a second ----
 
 # It is counted in the last snapshot, from where all CPUs' rings reach back: not over the pause, nor over what a busy
