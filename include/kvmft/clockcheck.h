@@ -160,8 +160,6 @@ struct clockcheck {
 	const struct out_clock *clock; /* of the answer's times: set by the caller */
 	bool stray; /* there are clock events of threads whose VM is not known */
 	bool seen[EV_ROLES];
-	struct event_type type[EV_ROLES];
-	uint8_t role[1 << 16]; /* of the host's events, by id */
 };
 
 /* vm: only this one; -1: all. t is borrowed, and was not started. */

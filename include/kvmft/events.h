@@ -110,7 +110,7 @@ enum event_role {
 	EV_HUGETLB,    /* none; a kprobe of that name, see kvmft-latency(1) */
 	EV_USERFAULT,  /* likewise */
 	/* what any thread of a host does */
-	EV_SYSCALL,	 /* id, args: of these the second, where latency asks */
+	EV_SYSCALL,	 /* id, args: of these the second */
 	EV_USER_FAULT,	 /* address; a page fault of the program itself */
 	EV_KERNEL_FAULT, /* address; ... of the kernel, mostly in a system call */
 	/* a host's or a guest's network; skbaddr: where the packet is in its kernel */
@@ -140,10 +140,15 @@ enum event_role {
 
 #define EVENT_FIELDS 7 /* the most fields of any role */
 
-/* The event of a role in one capture. */
+/* What an event of one capture is. */
 struct event_type {
 	const struct fmt_event *ev;	  /* of its formats; NULL: it has none such */
+	enum event_role role;
+	uint8_t have;			  /* the kernel has so many of its fields, from the first on */
+	enum { ENDS_UNKNOWN, ENDS_NOT, ENDS } ends; /* event_handler_ends() */
 	struct fmt_field f[EVENT_FIELDS]; /* as above; size 0 if the kernel lacks it */
+	/* Of n: a record that long has the first n, as fmt_number() reads them; 0: it may not. */
+	uint32_t plain[EVENT_FIELDS + 1];
 };
 
 /* "kvm_exit"; "_entry" for EV_VECTOR_ENTRY, whose names end in it. */
@@ -154,23 +159,32 @@ const char *event_field(enum event_role role, size_t i);
 /* The format of the role's event; NULL: not in the capture. Not for the roles with many events. */
 const struct fmt_event *event_format(const struct fmt *fmt, enum event_role role);
 /*
- * The same with its fields. False, and no event in *e, if the capture has none or the event lacks
- * one of its first `need` fields.
+ * The same with its fields; one without ev if the capture has none or that lacks one of its first
+ * `need` fields.
  */
-bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e);
-/*
- * Of an event whose role is known, or EV_NONE. False: it lacks one of these; *e has it
- * nevertheless.
- */
-bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
-		   struct event_type *e);
+const struct event_type *event_find(const struct fmt *fmt, enum event_role role, size_t need);
+/* For event_type_of(): looks for it. */
+const struct event_type *event_type_new(const struct fmt_event *ev);
+/* What an event is, as long as its format lives; NULL has no role either. */
+static inline const struct event_type *event_type_of(const struct fmt_event *ev)
+{
+	const struct event_type *t = ev ? ((const struct fmt_line *)ev)->meaning : NULL;
 
-/* Whether an event has that role. */
-bool event_is(const struct fmt_event *ev, enum event_role role);
-/* Whether fmt has the event by which a handler ends that began with entry, an EV_VECTOR_ENTRY. */
-bool event_vector_ends(const struct fmt *fmt, const struct fmt_event *entry);
+	return t ?: event_type_new(ev);
+}
+
 /* The role of an event; EV_NONE: none. */
-enum event_role event_role_of(const struct fmt_event *ev);
+static inline enum event_role event_role_of(const struct fmt_event *ev)
+{
+	return event_type_of(ev)->role;
+}
+
+/*
+ * Of an event by which a handler begins: whether the one by which it ends was recorded, too;
+ * without that it would never end. seen: by role; NULL: it is enough that fmt has that event.
+ */
+bool event_handler_ends(const struct fmt *fmt, const struct fmt_event *ev,
+			const bool seen[EV_ROLES]);
 
 /*
  * Whether the capture's architecture is known, if it names one: 0; -ENOTSUP with err, which says

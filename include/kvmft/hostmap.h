@@ -340,8 +340,6 @@ struct tl_comms {
 	size_t cap;
 	struct u64map by_tid;
 	uint32_t near[COMMS_NEAR]; /* by tid: index + 1 of one seen lately; 0: none */
-	struct learn *learn;
-	size_t nlearn;
 	uint64_t ids; /* bit (id % 64) of each event that names tasks, or is to be looked at */
 };
 

@@ -77,8 +77,8 @@ enum exit_isa session_isa(const struct exit_names *n);
 int session_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw,
 		     struct kvmft_err *err) __must_check;
 void session_raw_close(int *raw, size_t n);
-/* Events lost so far, by the kernel's counters. */
-uint64_t session_lost(struct kinst *k, const struct kcpus *cpus);
+/* Events lost so far, by the kernel's counters; *left, unless NULL, grows by what was not read. */
+uint64_t session_lost(struct kinst *k, const struct kcpus *cpus, uint64_t *left);
 
 /* Blocks the signals that end a session and makes them readable: descriptor or -errno. */
 int session_signals(struct kvmft_err *err) __must_check;

@@ -280,6 +280,7 @@ struct fmt_line {
 	const char *lead; /* title and the text before the first value; FMT_LEAD bytes or more */
 	size_t lead_len, room, room_len; /* without the title */
 	uint32_t need;	/* bytes a record must have for all its fields */
+	void *meaning;	/* fmt_event_means() */
 };
 
 /*
@@ -303,6 +304,8 @@ const char *fmt_name(const struct fmt_event *e);
 static inline const char *fmt_title(const struct fmt_event *e, size_t *len);
 
 uint16_t fmt_id(const struct fmt_event *e);
+/* Keeps what somebody has found out about it, and frees that with it (events.h). */
+void fmt_event_means(const struct fmt_event *e, void *meaning);
 /* The i-th event, in the order of the capture; NULL past the last. */
 const struct fmt_event *fmt_at(const struct fmt *f, size_t i);
 /* Resolves a field; false (and a field of size 0) if it is absent. */

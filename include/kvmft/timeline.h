@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "kvmft/exit_names.h"
 #include "kvmft/hostmap.h"
 #include "kvmft/ksyms.h"
 #include "kvmft/qemu.h"
@@ -49,6 +50,7 @@ struct tl_source {
 	uint32_t read_to; /* ... the segment up to which the previous one read */
 	struct tl_comms *comms;
 	const struct tl_comms *names; /* those of tl_comm(): for QEMU the host's */
+	struct exit_names exits;
 	uint32_t renames;	      /* how often the walk changed a name that tl_comm() gives */
 	int error;		      /* -errno of a failed read */
 	uint64_t begin; /* host TSC of its first event; UINT64_MAX: none has a place */
@@ -85,6 +87,12 @@ struct tl_item {
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
 	enum rgap gap;	    /* TL_GAP: unless lost, a flight recorder's own */
 };
+
+/* Field number n of the role of an event; 0 if the kernel or the record lacks it. */
+static inline uint64_t tl_field(const struct tl_item *i, size_t n)
+{
+	return event_u64(event_type_of(i->ev), n, i->rec);
+}
 
 struct timeline;
 
@@ -350,19 +358,9 @@ void msr_pairs_free(struct msr_pairs *p);
 
 /* ---- the events themselves, also used elsewhere ---- */
 
-/* The MSR events of one source, resolved once. */
-struct msr_pair_events {
-	struct msr_pair_event {
-		const struct fmt_event *ev; /* NULL: the source has none */
-		struct fmt_field msr, value, write;
-		int is_write; /* -1: the field says it */
-	} e[2];
-};
-
-void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool guest);
-/* Whether rec, of type ev, is an access that makes pairs: its kind and value. */
-bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
-		    const struct rec *rec, enum msr_pair *kind, uint64_t *value);
+/* Whether rec, of type ev, is an access that makes pairs, by a host or a guest: its kind and value. */
+bool msr_pair_match(bool guest, const struct fmt_event *ev, const struct rec *rec,
+		    enum msr_pair *kind, uint64_t *value);
 
 /*
  * When each vCPU thread of a host may have been in its guest: stretches of host time from

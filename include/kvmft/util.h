@@ -528,28 +528,36 @@ static inline void xdone(int ret)
 #define xu64map_put(...)     xdone(u64map_put(__VA_ARGS__))
 #define xarray_add(...)	     xdone(array_add(__VA_ARGS__))
 
-/* ---- log-linear histogram of u64 values (ns); 256 bytes a power of two, at most 16 KiB ---- */
+/* ---- log-linear histogram of u64 values (ns); 128 bytes a power of two, at most 8 KiB ---- */
 
 #define LOGHIST_BITS	5
 #define LOGHIST_STEPS	(1u << LOGHIST_BITS)
 #define LOGHIST_BUCKETS ((64 - LOGHIST_BITS + 1) * LOGHIST_STEPS)
 
+/* The counts alone, of those rows that are not all 0. */
+struct loghist_rows {
+	uint8_t at[LOGHIST_BUCKETS / LOGHIST_STEPS]; /* 1 + index into row, 0: no such row */
+	uint8_t n;
+	uint32_t (*row)[LOGHIST_STEPS];
+};
+
 /* All zero is an empty one. n, sum, min, max are exact; min and max are 0 while n is 0. Free it. */
 struct loghist {
 	uint64_t n, min, max;
 	unsigned __int128 sum;
-	uint64_t *row[LOGHIST_BUCKETS / LOGHIST_STEPS]; /* of so many buckets, NULL: all are 0 */
+	struct loghist_rows rows;
 };
 
-static inline uint64_t loghist_count(const struct loghist *h, size_t bucket)
+static inline uint32_t loghist_count(const struct loghist *h, size_t bucket)
 {
-	return h->row[bucket / LOGHIST_STEPS]
-		       ? h->row[bucket / LOGHIST_STEPS][bucket % LOGHIST_STEPS]
-		       : 0;
+	uint8_t at = h->rows.at[bucket / LOGHIST_STEPS];
+
+	return at ? h->rows.row[at - 1][bucket % LOGHIST_STEPS] : 0;
 }
 
-/* To add to its count; n and the others are left to the caller. */
-uint64_t *loghist_bucket(struct loghist *h, size_t bucket);
+/* To add to its count, which may need a new row. */
+uint32_t *loghist_bucket(struct loghist_rows *h, size_t bucket);
+void loghist_rows_add(struct loghist_rows *to, const struct loghist_rows *from);
 /* h, which may be NULL, is empty then. */
 void loghist_free(struct loghist *h);
 

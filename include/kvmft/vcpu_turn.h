@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "kvmft/ring.h"
+#include "kvmft/events.h"
 
 enum turn_event {
 	TURN_OTHER, /* says nothing about turns */
@@ -22,25 +22,18 @@ enum turn_event {
 	TURN_LEFT, /* what comes only after the guest */
 };
 
-/* Which events of a host these are. */
-struct turn_events {
-	const struct fmt_event *entry, *exit;	/* NULL: the capture has none */
-	uint64_t left[(UINT16_MAX + 1) / 64];	/* bit by id */
-};
-
-void turn_events_init(struct turn_events *t, const struct fmt *fmt);
-
-/* ev: NULL has no format. */
-static inline enum turn_event turn_event_of(const struct turn_events *t, const struct fmt_event *ev)
+/* ev: of a host; NULL has no format. Not an NMI, which can also come before the guest runs. */
+static inline enum turn_event turn_event_of(const struct fmt_event *ev)
 {
-	uint16_t id;
-
-	if (!ev)
-		return TURN_OTHER;
-	if (ev == t->entry || ev == t->exit)
-		return ev == t->entry ? TURN_ENTRY : TURN_EXIT;
-	id = fmt_id(ev);
-	return t->left[id / 64] >> (id % 64) & 1 ? TURN_LEFT : TURN_OTHER;
+	switch (event_role_of(ev)) {
+	case EV_ENTRY: return TURN_ENTRY;
+	case EV_EXIT: return TURN_EXIT;
+	case EV_IRQ_ENTRY:
+	case EV_SOFTIRQ_ENTRY:
+	case EV_SWITCH:
+	case EV_VECTOR_ENTRY: return TURN_LEFT;
+	default: return TURN_OTHER;
+	}
 }
 
 /* All zero: nothing is known yet, or nothing any more because events were lost. */

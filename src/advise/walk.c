@@ -117,11 +117,10 @@ static void exit_is(struct advise_vcpu *v, enum event_role role, uint64_t what, 
 			v->is = advise_exits[i].is;
 }
 
-static void advise_exit(struct advise *a, struct advise_vm *vm, struct advise_vcpu *v,
-			const struct tl_item *i)
+static void advise_exit(struct advise_vm *vm, struct advise_vcpu *v, const struct tl_item *i)
 {
-	const struct event_type *e = &a->clocks->type[EV_EXIT];
-	uint64_t reason = event_u64(e, 0, i->rec), isa = event_u64(e, 1, i->rec);
+	const struct event_type *e = event_type_of(i->ev);
+	uint64_t reason = tl_field(i, 0), isa = tl_field(i, 1);
 
 	if (v->entry)
 		vm->guest += i->host - v->entry;
@@ -134,26 +133,25 @@ static void advise_exit(struct advise *a, struct advise_vm *vm, struct advise_vc
 	if (v->halted && v->ticked) /* what it was woken for is done */
 		advise_charge(vm, ADVICE_TICK, EV_NONE, 0, v->ticks + i->host - v->ticked, i->host);
 	v->ticked = v->halted ? 0 : v->ticked;
-	if (e->f[2].size && event_u64(e, 2, i->rec) < FIRMWARE)
+	if (e->f[2].size && tl_field(i, 2) < FIRMWARE)
 		v->exit = 0;
 	else
 		exit_is(v, EV_EXIT, reason, isa, false);
 }
 
-static void advise_access(const struct advise *a, struct advise_vcpu *v, enum event_role role,
-			  const struct tl_item *i)
+static void advise_access(struct advise_vcpu *v, const struct tl_item *i)
 {
-	const struct event_type *e = &a->clocks->type[role];
-	uint64_t how = event_u64(e, 0, i->rec), what = event_u64(e, 1, i->rec);
+	const struct event_type *e = event_type_of(i->ev);
+	uint64_t how = tl_field(i, 0), what = tl_field(i, 1);
 
 	if (v->exit && (v->is == ADVICE_RULES || v->is == ADVICE_APICV))
-		exit_is(v, role, what, 0, role == EV_MMIO ? how == 2 : how != 0);
+		exit_is(v, e->role, what, 0, e->role == EV_MMIO ? how == 2 : how != 0);
 }
 
 /* Error codes are as the processor has them: EPT's exit qualification, or that of a page fault. */
 static void advise_fault(const struct advise *a, struct advise_vcpu *v, const struct tl_item *i)
 {
-	uint64_t code = event_u64(&a->clocks->type[EV_PAGE_FAULT], 1, i->rec);
+	uint64_t code = tl_field(i, 1);
 	bool vmx = v->isa == EXIT_ISA_VMX;
 
 	v->fault = v->exit != 0;
@@ -234,9 +232,8 @@ static void wait_for(const struct advise *a, const struct advise_vm *vm, struct 
  */
 static void advise_switch(struct advise *a, const struct tl_item *i)
 {
-	const struct event_type *e = &a->clocks->type[EV_SWITCH];
-	int32_t prev = (int32_t)event_u64(e, 0, i->rec), next = (int32_t)event_u64(e, 2, i->rec);
-	bool sleeps = event_task_sleeps(event_u64(e, 1, i->rec));
+	int32_t prev = (int32_t)tl_field(i, 0), next = (int32_t)tl_field(i, 2);
+	bool sleeps = event_task_sleeps(tl_field(i, 1));
 	struct advise_vm *vm;
 	struct advise_vcpu *v = advise_vcpu_of(a, prev, &vm);
 	enum event_role by = EV_SWITCH;
@@ -278,10 +275,9 @@ static void advise_switch(struct advise *a, const struct tl_item *i)
 
 static void advise_wake(struct advise *a, const struct tl_item *i)
 {
-	const struct event_type *e = &a->clocks->type[EV_WAKEUP];
-	uint64_t cpu = event_u64(e, 1, i->rec);
+	uint64_t cpu = tl_field(i, 1);
 	struct advise_vm *vm;
-	struct advise_vcpu *v = advise_vcpu_of(a, (int32_t)event_u64(e, 0, i->rec), &vm);
+	struct advise_vcpu *v = advise_vcpu_of(a, (int32_t)tl_field(i, 0), &vm);
 
 	if (!v || !v->off || v->wait != ADVICE_RULES || v->woken)
 		return;
@@ -291,15 +287,14 @@ static void advise_wake(struct advise *a, const struct tl_item *i)
 
 static void advise_idle(struct advise *a, const struct tl_item *i)
 {
-	const struct event_type *e = &a->clocks->type[EV_CPU_IDLE];
-	uint64_t cpu = event_u64(e, 1, i->rec);
+	uint64_t cpu = tl_field(i, 1);
 
 	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
 		xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
 		a->idle[a->ncpu++] = UNKNOWN;
 	}
 	if (cpu < a->ncpu)
-		a->idle[cpu] = (uint32_t)event_u64(e, 0, i->rec);
+		a->idle[cpu] = (uint32_t)tl_field(i, 0);
 }
 
 /* ---- the walk ---- */
@@ -356,16 +351,16 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	}
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker)
 		return;
-	role = (enum event_role)a->clocks->role[i->rec->id];
-	e = &a->clocks->type[role];
+	e = event_type_of(i->ev);
+	role = e->role;
 	switch (role) {
 	case EV_SWITCH: advise_switch(a, i); return;
 	case EV_WAKEUP: advise_wake(a, i); return;
 	case EV_CPU_IDLE: advise_idle(a, i); return;
 	case EV_SET_IRQ: /* of a PIT, an HPET or an RTC */
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
-		gsi = event_u64(e, 0, i->rec);
-		if (of >= 0 && event_u64(e, 1, i->rec) && (gsi == 0 || gsi == 2 || gsi == 8)) {
+		gsi = tl_field(i, 0);
+		if (of >= 0 && tl_field(i, 1) && (gsi == 0 || gsi == 2 || gsi == 8)) {
 			vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
 			vm->tick = i->host;
 			vm->gaps = a->gaps;
@@ -379,7 +374,7 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 		if (!vm->inhibits || vm->inhibit_gaps != a->gaps)
 			vm->inhibited = i->host;
 		vm->inhibit_gaps = a->gaps;
-		vm->inhibits = event_u64(e, 0, i->rec);
+		vm->inhibits = tl_field(i, 0);
 		return;
 	default: break;
 	}
@@ -392,24 +387,24 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	}
 	switch (role) {
 	case EV_ENTRY: advise_entry(vm, v, i); break;
-	case EV_EXIT: advise_exit(a, vm, v, i); break;
+	case EV_EXIT: advise_exit(vm, v, i); break;
 	case EV_MSR:
 	case EV_PIO:
-	case EV_MMIO: advise_access(a, v, role, i); break;
+	case EV_MMIO: advise_access(v, i); break;
 	case EV_USER_EXIT: v->user = true; break;
 	case EV_PAGE_FAULT: advise_fault(a, v, i); break;
 	case EV_SPTE:
-		if (v->fault && v->is == ADVICE_RULES && event_u64(e, 1, i->rec) == 1 &&
-		    event_u64(e, 3, i->rec) & 1 && !(event_u64(e, 2, i->rec) & 1))
+		if (v->fault && v->is == ADVICE_RULES && tl_field(i, 1) == 1 &&
+		    tl_field(i, 3) & 1 && !(tl_field(i, 2) & 1))
 			v->is = ADVICE_SMALL_PAGES;
 		break;
 	case EV_FAST_FAULT: /* it may be read, and written if it were not logged */
-		old = event_u64(e, 2, i->rec);
-		if (v->fault && old & 1 && ~old & event_u64(e, 3, i->rec) & 2)
+		old = tl_field(i, 2);
+		if (v->fault && old & 1 && ~old & tl_field(i, 3) & 2)
 			v->is = ADVICE_DIRTY_LOG;
 		break;
 	case EV_VCPU_WAKEUP:
-		v->brief = event_u64(e, 1, i->rec) && event_u64(e, 0, i->rec) < SHORT_NS;
+		v->brief = tl_field(i, 1) && tl_field(i, 0) < SHORT_NS;
 		break;
 	default: break;
 	}
@@ -431,9 +426,9 @@ void advise_finish(struct advise *a)
 	const struct fmt *fmt = tl_hostmap(a->t)->fmt;
 
 	a->recorded = evidence_recorded(a->cap, fmt, false, a->clocks->seen);
-	for (int r = 0; r < EV_ROLES; r++)
-		a->has[r] =
-			a->cap->is_tracedat ? a->clocks->seen[r] : a->clocks->type[r].ev != NULL;
+	for (int r = EV_NONE + 1; r < EV_ROLES; r++)
+		a->has[r] = a->cap->is_tracedat ? a->clocks->seen[r]
+						: event_format(fmt, (enum event_role)r) != NULL;
 }
 
 bool advise_known(const struct advise *a, size_t vm, enum advice is)

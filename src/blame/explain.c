@@ -317,7 +317,7 @@ static void note_kick(struct blame *b, const struct tl_item *i)
 	int64_t target;
 	uint64_t at;
 
-	if (i->vm >= 0 && i->vcpu >= 0 && blame_kick(b, i, &target) &&
+	if (i->vm >= 0 && i->vcpu >= 0 && blame_kick(i, &target) &&
 	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at)) {
 		v = &b->vcpu[at];
 		v->kicked = true;
@@ -334,7 +334,6 @@ static void note_kick(struct blame *b, const struct tl_item *i)
 
 static void note_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct exit_why why = { 0 };
 	struct blame_vcpu *v;
 
@@ -344,9 +343,9 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		       &b->vcpu, &b->vcpu_cap, sizeof(*v));
 	v->cpu = i->cpu;
 	if (r == EV_EXIT)
-		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
+		why = exit_why(&i->src->exits, tl_field(i, 0), tl_field(i, 1));
 	if (b->nactive && (r == EV_EXIT || r == EV_ENTRY))
-		exits_over(b, i, r == EV_EXIT ? &why : NULL, blame_field(d, r, 2, i));
+		exits_over(b, i, r == EV_EXIT ? &why : NULL, tl_field(i, 2));
 	switch (r) {
 	case EV_ENTRY:
 		v->in_irq = false;
@@ -356,27 +355,27 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 	case EV_EXIT:
 		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host, .vm = i->vm,
 					  .left = b->gaps };
-		v->has_rip = d->ev[r].f[2].size;
-		v->rip = blame_field(d, r, 2, i);
+		v->has_rip = event_type_of(i->ev)->f[2].size;
+		v->rip = tl_field(i, 2);
 		break;
 	case EV_USER_EXIT:
 		v->user = true;
-		v->user_reason = (uint32_t)blame_field(d, r, 0, i);
+		v->user_reason = (uint32_t)tl_field(i, 0);
 		break;
 	case EV_PAGE_FAULT: /* the error code as the processor has it: EPT's, or a page fault's */
 		v->faulted = b->gaps;
-		v->page = blame_field(d, r, 0, i) & ~0xfffull;
-		v->fetched = blame_field(d, r, 1, i) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
+		v->page = tl_field(i, 0) & ~0xfffull;
+		v->fetched = tl_field(i, 1) & (v->why.isa == EXIT_ISA_VMX ? 4u : 16u);
 		break;
 	case EV_PLE:
-		v->window = (uint32_t)blame_field(d, r, 0, i);
-		v->wider = (uint32_t)blame_field(d, r, 1, i);
+		v->window = (uint32_t)tl_field(i, 0);
+		v->wider = (uint32_t)tl_field(i, 1);
 		break;
 	case EV_ASYNC_TOLD:
 	case EV_ASYNC_READY:
 		for (size_t k = 0; k < b->nactive; k++) {
 			struct blame_spike *s = &b->v[b->active[k]];
-			uint64_t token = (uint32_t)blame_field(d, r, 0, i) + 1ull;
+			uint64_t token = (uint32_t)tl_field(i, 0) + 1ull;
 
 			if (s->vm == i->vm && r == EV_ASYNC_READY && s->fetch == token)
 				s->fetch = 0;
@@ -387,13 +386,13 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 		break;
 	case EV_PIO:
 		v->what = b->by_reason ? NULL : "port";
-		v->address = blame_field(d, r, 1, i);
+		v->address = tl_field(i, 1);
 		break;
 	case EV_MMIO:
 	case EV_FAST_MMIO:
 		v->device = true;
 		v->what = b->by_reason ? NULL : "at";
-		v->address = blame_field(d, r, r == EV_MMIO, i);
+		v->address = tl_field(i, r == EV_MMIO);
 		break;
 	default: break;
 	}
@@ -410,15 +409,9 @@ static struct blame_cpu *cpu_here(struct blame *b, uint32_t cpu)
 
 static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
-	enum event_role end = r == EV_IRQ_ENTRY	      ? EV_IRQ_EXIT :
-			      r == EV_VECTOR_ENTRY    ? EV_VECTOR_EXIT :
-			      r == EV_SOFTIRQ_ENTRY ? EV_SOFTIRQ_EXIT :
-						      EV_NONE;
 	struct blame_cpu *c;
 
-	/* A handler of which no end is recorded would be served for ever. */
-	if (i->cpu >= CPUS_MAX || (end && !b->seen[0][end]))
+	if (i->cpu >= CPUS_MAX || !event_handler_ends(i->src->fmt, i->ev, b->seen[0]))
 		return;
 	for (; b->ncpu <= i->cpu; b->ncpu++)
 		xarray_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu));
@@ -426,9 +419,9 @@ static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i
 	switch (r) {
 	case EV_IRQ_ENTRY:
 		c->irqs++;
-		c->irq = blame_field(d, r, 0, i);
+		c->irq = tl_field(i, 0);
 		c->vector = NULL;
-		if (!fmt_str(&d->ev[r].f[1], i->rec, c->handler, sizeof(c->handler)))
+		if (!fmt_str(&event_type_of(i->ev)->f[1], i->rec, c->handler, sizeof(c->handler)))
 			c->handler[0] = '\0';
 		break;
 	/* The host's own: its local timer, calls of other CPUs. */
@@ -441,13 +434,13 @@ static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i
 	case EV_IRQ_EXIT: c->irqs -= c->irqs > 0; break;
 	case EV_SOFTIRQ_ENTRY:
 		c->softirqs++;
-		c->softirq = blame_field(d, r, 0, i);
+		c->softirq = tl_field(i, 0);
 		break;
 	case EV_SOFTIRQ_EXIT: c->softirqs -= c->softirqs > 0; break;
 	case EV_CPU_IDLE:
-		c->slept = blame_field(d, r, 0, i) != UINT32_MAX;
+		c->slept = tl_field(i, 0) != UINT32_MAX;
 		if (c->slept)
-			c->idle_state = (uint32_t)blame_field(d, r, 0, i);
+			c->idle_state = (uint32_t)tl_field(i, 0);
 		break;
 	default: break;
 	}
@@ -464,25 +457,24 @@ static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
 /* Where the task of a spike is now. */
 static void follow_task(struct blame *b, enum event_role r, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
 	/* For a switch the one that leaves, else the one that is woken. */
-	int32_t tid = (int32_t)blame_field(d, r, 0, i);
+	int32_t tid = (int32_t)tl_field(i, 0);
 
 	for (size_t k = 0; k < b->nactive; k++) {
 		struct blame_spike *s = &b->v[b->active[k]];
 
 		if (!s->tid || s->vm != i->vm)
 			continue;
-		if (r == EV_SWITCH && s->tid == (int32_t)blame_field(d, r, 2, i)) {
+		if (r == EV_SWITCH && s->tid == (int32_t)tl_field(i, 2)) {
 			move(b, s, i->vcpu);
 			s->running = true;
 			s->asleep = false;
 		} else if (r == EV_SWITCH && s->tid == tid) {
 			s->running = false;
-			s->asleep = event_task_sleeps(blame_field(d, r, 1, i));
+			s->asleep = event_task_sleeps(tl_field(i, 1));
 		} else if (r != EV_SWITCH && s->asleep && s->tid == tid) {
 			s->asleep = false;
-			move(b, s, blame_vcpu_of(b, i, blame_field(d, r, 1, i), s->on));
+			move(b, s, blame_vcpu_of(b, i, tl_field(i, 1), s->on));
 		}
 	}
 }
@@ -513,7 +505,7 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	}
 	lat_feed(b->lat, i);
 	if (i->kind == TL_EVENT) {
-		enum event_role r = blame_role(b->dec, i);
+		enum event_role r = blame_role(i);
 
 		if (i->src->guest) {
 			if (i->vm >= 0 && i->vcpu >= 0 && !i->unplaced)

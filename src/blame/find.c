@@ -7,38 +7,6 @@
 #include "priv.h"
 #include "kvmft/util.h"
 
-/* ---- the events that blame uses ---- */
-
-static const enum event_role host_roles[] = {
-	EV_ENTRY, EV_EXIT, EV_USER_EXIT, EV_VCPU_WAKEUP, EV_PIO, EV_MMIO, EV_FAST_MMIO, EV_SWITCH,
-	EV_ACCEPT, EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT, EV_CPU_IDLE,
-	EV_WAKEUP, EV_INJECT, EV_INJECT_FAULT, EV_RQ_ISSUE, EV_RQ_COMPLETE, EV_VGIC, EV_PAGE_FAULT,
-	EV_PLE, EV_ASYNC_TOLD, EV_ASYNC_READY, EV_EOI, EV_PV_EOI,
-};
-static const enum event_role guest_roles[] = {
-	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY,
-	EV_SOFTIRQ_EXIT, EV_TIMERLAT, EV_TIMERLAT_ENTRY,
-	EV_NOISE_SAMPLE, EV_NOISE_THREAD, EV_NOISE_IRQ, EV_NOISE_SOFTIRQ, EV_NOISE_NMI,
-};
-
-static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool guest)
-{
-	const enum event_role *roles = guest ? guest_roles : host_roles;
-	size_t n = guest ? ARRAY_SIZE(guest_roles) : ARRAY_SIZE(host_roles);
-
-	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
-	for (size_t i = 0; i < n; i++)
-		if (event_find(fmt, roles[i], 0, &d->ev[roles[i]]))
-			d->role[fmt_id(d->ev[roles[i]].ev)] = (uint8_t)roles[i];
-	for (size_t i = 0; !guest && fmt_at(fmt, i); i++) {
-		enum event_role r = event_role_of(fmt_at(fmt, i));
-
-		if (r == EV_VECTOR_EXIT ||
-		    (r == EV_VECTOR_ENTRY && event_vector_ends(fmt, fmt_at(fmt, i))))
-			d->role[fmt_id(fmt_at(fmt, i))] = (uint8_t)r;
-	}
-}
-
 static bool wants(const struct blame *b, enum blame_what what)
 {
 	if (b->o.spans.from)
@@ -254,7 +222,6 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 		.named_from = &b->least,
 	};
 	int ret;
-	struct blame_decoder *d;
 
 	*out = NULL;
 	b->o = *o;
@@ -284,11 +251,6 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	hash_key_init(&b->halt_key);
 	for (size_t i = 0; i < b->cap; i++)
 		b->ranked[i] = &b->v[i];
-	d = xcalloc(tl_sources(t), sizeof(*d));
-	for (size_t i = 0; i < tl_sources(t); i++)
-		if (!tl_source(t, i)->qemu)
-			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
-	b->dec = d;
 	ret = lat_new(t, &lo, &b->lat, err);
 	if (!ret && o->spans.from)
 		ret = spans_new(t, &b->o.spans, b->o.vm, &b->spans, err);
@@ -301,7 +263,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 
 void blame_find(struct blame *b, const struct tl_item *i)
 {
-	enum event_role r = blame_role(b->dec, i);
+	enum event_role r = blame_role(i);
 
 	lat_feed(b->lat, i);
 	if (b->spans)
@@ -531,7 +493,6 @@ void blame_free(struct blame *b)
 	lat_free(b->lat);
 	lat_free(b->found);
 	spans_free(b->spans);
-	free(b->dec);
 	free(b->v);
 	free(b->ranked);
 	free(b->merged);

@@ -2,7 +2,7 @@
 /*
  * priv.h: what the files of blame share.
  *
- *   find.c     the first walk: events by their roles, spikes, and which of them are the same
+ *   find.c     the first walk: spikes, and which of them are the same
  *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, spans
  *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
@@ -13,25 +13,18 @@
 #include "kvmft/evidence.h"
 #include "kvmft/exit_names.h"
 
-/* ---- events ---- */
-
-struct blame_decoder {
-	uint8_t role[UINT16_MAX + 1]; /* by event id */
-	struct event_type ev[EV_ROLES];
-	struct exit_names names;
-};
-
-/* EV_NONE: of no interest. */
-static inline enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i)
+/*
+ * EV_NONE: of no interest. Nor is a handler of the host's own vectors, if what it ends with was not
+ * recorded.
+ */
+static inline enum event_role blame_role(const struct tl_item *i)
 {
+	enum event_role r;
+
 	if (i->kind != TL_EVENT || i->src->qemu || i->marker)
 		return EV_NONE;
-	return (enum event_role)d[i->src->index].role[i->rec->id];
-}
-static inline uint64_t blame_field(const struct blame_decoder *d, enum event_role r, size_t field,
-				   const struct tl_item *i)
-{
-	return event_u64(&d->ev[r], field, i->rec);
+	r = event_role_of(i->ev);
+	return r != EV_VECTOR_ENTRY || event_handler_ends(i->src->fmt, i->ev, NULL) ? r : EV_NONE;
 }
 
 /* What a request waited for in the VMM, by the stage of `latency io` that has it. */
@@ -89,7 +82,6 @@ struct blame {
 	const struct evidence_rule *late_exit, *long_exit, *io, *fetch;
 	struct sbuf remedy; /* how to record what the spikes' causes lack */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
-	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
 	/*
@@ -171,7 +163,7 @@ bool blame_limited(const struct blame *b, int64_t vm);
 /* Whether the guest halts there to wait for a lock, and not because it is idle. */
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip);
 /* Whether a host's EV_ACCEPT is such a kick, of vCPU *target. */
-bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target);
+bool blame_kick(const struct tl_item *i, int64_t *target);
 /* The vCPU of a CPU of the guest, as far as its events have shown; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */

@@ -63,11 +63,10 @@ static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, int3
 	return w;
 }
 
-static void task_switch(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
+static void task_switch(struct blame *b, const struct tl_item *i)
 {
-	int32_t prev = (int32_t)blame_field(d, EV_SWITCH, 0, i),
-		next = (int32_t)blame_field(d, EV_SWITCH, 2, i);
-	bool sleeps = event_task_sleeps(blame_field(d, EV_SWITCH, 1, i));
+	int32_t prev = (int32_t)tl_field(i, 0), next = (int32_t)tl_field(i, 2);
+	bool sleeps = event_task_sleeps(tl_field(i, 1));
 	struct blame_wait *w;
 
 	if (is_task(prev)) {
@@ -124,11 +123,10 @@ void blame_wait_span(struct blame *b, const struct tl_item *i)
 /* ---- what tracers of the guest measured ---- */
 
 /* They report how long it was when it is over. A thread's sample is about that thread. */
-static void measured(struct blame *b, const struct blame_decoder *d, enum event_role r,
-		     const struct tl_item *i)
+static void measured(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	bool timer = r == EV_TIMERLAT || r == EV_TIMERLAT_ENTRY;
-	uint64_t length = blame_cycles(b, blame_field(d, r, 0, i)), more = blame_field(d, r, 1, i);
+	uint64_t length = blame_cycles(b, tl_field(i, 0)), more = tl_field(i, 1);
 	struct blame_found f = {
 		.what = timer ? BLAME_TIMERLAT : BLAME_NOISE, .vm = i->vm, .vcpu = i->vcpu,
 		.begin = i->host - MIN(length, i->host), .end = i->host,
@@ -142,7 +140,7 @@ static void measured(struct blame *b, const struct blame_decoder *d, enum event_
 	if (!at)
 		return;
 	if (r == EV_NOISE_IRQ)
-		fmt_str(&d->ev[r].f[1], i->rec, text, sizeof(text));
+		fmt_str(&event_type_of(i->ev)->f[1], i->rec, text, sizeof(text));
 	if (timer)
 		snprintf(at->of, sizeof(at->of), "in its %s", more ? "thread" : "interrupt");
 	else if (r == EV_NOISE_SAMPLE)
@@ -160,24 +158,22 @@ static void measured(struct blame *b, const struct blame_decoder *d, enum event_
 
 void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
-
 	if (i->vm < 0 || i->vcpu < 0 || i->unplaced ||
 	    i->host < MAX(b->lost_to, b->guest_lost[i->vm]))
 		return;
 	blame_vcpu_learn(b, i);
 	switch (r) {
-	case EV_SWITCH: task_switch(b, d, i); break;
+	case EV_SWITCH: task_switch(b, i); break;
 	case EV_WAKEUP:
 	case EV_WAKEUP_NEW: {
-		int32_t tid = (int32_t)blame_field(d, r, 0, i);
+		int32_t tid = (int32_t)tl_field(i, 0);
 		struct blame_wait *w = is_task(tid) ? wait_of(b, i, tid) : NULL;
 
 		/* A task that is awake is not woken again. */
 		if (!w || w->since)
 			return;
 		w->since = i->host;
-		w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
+		w->vcpu = blame_vcpu_of(b, i, tl_field(i, 1), i->vcpu);
 		w->ready = false;
 		break;
 	}
@@ -187,7 +183,7 @@ void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *
 	case EV_NOISE_THREAD:
 	case EV_NOISE_IRQ:
 	case EV_NOISE_SOFTIRQ:
-	case EV_NOISE_NMI: measured(b, d, r, i); break;
+	case EV_NOISE_NMI: measured(b, r, i); break;
 	default: break;
 	}
 }
@@ -211,12 +207,10 @@ bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
 	       (v & UINT32_MAX) > (v >> 33);
 }
 
-bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
+bool blame_kick(const struct tl_item *i, int64_t *target)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
-
-	*target = (int64_t)(uint32_t)blame_field(d, EV_ACCEPT, 0, i);
-	return (blame_field(d, EV_ACCEPT, 2, i) & DM_MASK) == DM_KICK;
+	*target = (int64_t)(uint32_t)tl_field(i, 0);
+	return (tl_field(i, 2) & DM_MASK) == DM_KICK;
 }
 
 static void kicked(struct blame *b, const struct tl_item *i)
@@ -224,7 +218,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 	int64_t target;
 	uint64_t at;
 
-	if (i->vm >= 0 && blame_kick(b, i, &target) &&
+	if (i->vm >= 0 && blame_kick(i, &target) &&
 	    u64map_get(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at))
 		b->left[at].kicked = true; /* even if forgotten: its next exit clears it */
 }
@@ -232,8 +226,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 /* From there on a halted vCPU waits for a CPU. */
 static void wait_woken(struct blame *b, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
-	int32_t tid = (int32_t)blame_field(d, EV_WAKEUP, 0, i);
+	int32_t tid = (int32_t)tl_field(i, 0);
 	const struct hostmap_thread *th = hostmap_thread(b->map, tid);
 	uint64_t at;
 
@@ -244,12 +237,11 @@ static void wait_woken(struct blame *b, const struct tl_item *i)
 /* One that can run, and leaves its CPU idle, must have been forced to. */
 static void wait_switched(struct blame *b, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
 	const struct hostmap_thread *th;
 
-	if (blame_field(d, EV_SWITCH, 2, i) || event_task_sleeps(blame_field(d, EV_SWITCH, 1, i)))
+	if (tl_field(i, 2) || event_task_sleeps(tl_field(i, 1)))
 		return;
-	th = hostmap_thread(b->map, (int32_t)blame_field(d, EV_SWITCH, 0, i));
+	th = hostmap_thread(b->map, (int32_t)tl_field(i, 0));
 	if (th && th->vm < b->nlimited)
 		b->limited[th->vm] = true;
 }
@@ -262,7 +254,6 @@ bool blame_limited(const struct blame *b, int64_t vm)
 /* A vCPU that was left for anything but idling, and is entered again. */
 void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
-	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
 	struct blame_left *l, left;
 	struct blame_spike *s;
@@ -289,15 +280,15 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		return;
 	}
 	if (r == EV_INJECT || r == EV_INJECT_FAULT) {
-		l->injected = (uint32_t)blame_field(d, r, 0, i) + 1;
+		l->injected = (uint32_t)tl_field(i, 0) + 1;
 		l->vector = r == EV_INJECT ? l->injected : l->vector;
 		return;
 	}
 	if (r == EV_EXIT) {
-		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
-		blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i));
+		why = exit_why(&i->src->exits, tl_field(i, 0), tl_field(i, 1));
+		blame_window_ends(b, l, i, exit_kind(why), tl_field(i, 2));
 		*l = (struct blame_left){
-			.exit = i->host, .rip = blame_field(d, r, 2, i), .cpu = i->cpu,
+			.exit = i->host, .rip = tl_field(i, 2), .cpu = i->cpu,
 			.halted = exit_is_halt(why), .gen = b->gen,
 			.serves = exit_is_halt(why) ? 0 : l->serves,
 		};

@@ -58,9 +58,6 @@ struct boot {
 	const struct hostmap *map;
 	const struct boot_ask *o;
 	struct pick *until;
-	uint8_t role[UINT16_MAX + 1];
-	struct event_type type[EV_ROLES];
-	struct exit_names names;
 	struct boot_vm *vm;
 	bool ports, memory; /* accesses to devices, of any VM */
 	uint64_t lost_to;   /* events of a CPU are missing up to here; 0: none are */
@@ -185,7 +182,7 @@ static void boot_turn(struct boot *b, struct boot_vm *v, const struct tl_item *i
 {
 	size_t vm = (size_t)(v - b->vm);
 	const struct ksyms *k = b->map->vm[vm].syms;
-	bool has_rip = b->type[entry ? EV_ENTRY : EV_EXIT].f[entry ? 1 : 2].size;
+	bool has_rip = event_type_of(i->ev)->f[entry ? 1 : 2].size;
 	struct boot_func *f;
 	uint64_t *busy, on;
 
@@ -222,7 +219,7 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 		       enum event_role r, const uint64_t f[4])
 {
 	size_t n = b->o->text ? strlen(b->o->text) : 0;
-	bool halt = exit_is_halt(exit_why(&b->names, f[0], f[1])); /* of an exit */
+	bool halt = exit_is_halt(exit_why(&i->src->exits, f[0], f[1])); /* of an exit */
 
 	switch (r) {
 	case EV_EXEC:
@@ -292,6 +289,7 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 
 void boot_find(struct boot *b, const struct tl_item *i)
 {
+	const struct event_type *e;
 	enum event_role r;
 	struct boot_vm *v;
 	uint64_t f[4], at;
@@ -311,11 +309,12 @@ void boot_find(struct boot *b, const struct tl_item *i)
 	}
 	if (!i->ev || i->marker || i->unplaced)
 		return;
-	r = (enum event_role)b->role[i->rec->id];
+	e = event_type_of(i->ev);
+	r = e->role;
 	if (!r && !b->until)
 		return;
 	for (size_t k = 0; k < ARRAY_SIZE(f); k++)
-		f[k] = event_u64(&b->type[r], k, i->rec);
+		f[k] = tl_field(i, k);
 	/* Who leaves, who comes. */
 	for (size_t k = 0; k < 3 && r == EV_SWITCH && !b->lost_to; k += 2) {
 		if (!f[k] || !u64map_get(&b->map->by_pid, f[k], &at))
@@ -362,17 +361,12 @@ static size_t boot_order(const struct boot *b, size_t vm, enum boot_mark order[B
 int boot_new(const struct timeline *t, const struct boot_ask *o, struct boot **out,
 	     struct kvmft_err *err)
 {
-	const struct fmt *fmt = tl_source(t, 0)->fmt;
 	struct boot *b = *out = xcalloc(1, sizeof(*b));
 
 	b->t = t;
 	b->o = o;
 	b->map = tl_hostmap(t);
 	b->vm = xcalloc(b->map->nvm + 1, sizeof(*b->vm));
-	exit_names_init(&b->names, event_format(fmt, EV_EXIT), NULL);
-	for (unsigned int r = EV_NONE + 1; r < EV_ROLES; r++)
-		if (event_find(fmt, (enum event_role)r, 0, &b->type[r]))
-			b->role[fmt_id(b->type[r].ev)] = (uint8_t)r;
 	if (o->until)
 		pick_new(t, &b->until);
 	return o->until ? pick_add_event(b->until, o->until, err) : 0;

@@ -88,15 +88,7 @@ struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
 				v->vcpu[n++] = v->vcpu[i];
 		v->n = n;
 	}
-	for (size_t i = 0; fmt_at(m->fmt, i); i++) {
-		const struct fmt_event *ev = fmt_at(m->fmt, i);
-		enum event_role role = event_role_of(ev);
-
-		c->role[fmt_id(ev)] = (uint8_t)role;
-		if (role)
-			event_resolve(ev, role, 0, &c->type[role]);
-	}
-	c->no_rip = !c->type[EV_ENTRY].f[1].size;
+	c->no_rip = !event_find(m->fmt, EV_ENTRY, 0)->f[1].size;
 	return c;
 }
 
@@ -253,11 +245,10 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	v->skew = vm->more ? 0 : vm->nseen;
 }
 
-static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+static void take_write(struct clock_vm *vm, const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[EV_TSC_OFFSET];
-	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
-	uint64_t prev = event_u64(e, 1, i->rec), next = event_u64(e, 2, i->rec);
+	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)tl_field(i, 0));
+	uint64_t prev = tl_field(i, 1), next = tl_field(i, 2);
 	const struct epoch_vcpu *known = v ? v->epochs : NULL;
 
 	if (!v || prev == next)
@@ -445,8 +436,8 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 
 static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[EV_PVCLOCK];
-	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
+	const struct event_type *e = event_type_of(i->ev);
+	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)tl_field(i, 0));
 	const struct pvclock pv = event_pvclock(e, i->rec);
 	const struct tsc_map *map;
 	struct clock_seen *told;
@@ -493,18 +484,17 @@ static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struc
 }
 
 /* What KVM says of its master clock: that it looked, and how the vCPUs' TSCs match. */
-static void take_master(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
-			const struct tl_item *i)
+static void take_master(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[role];
-	bool track = role == EV_TRACK_TSC;
+	const struct event_type *e = event_type_of(i->ev);
+	bool track = e->role == EV_TRACK_TSC;
 
-	vm->master.host_clock = event_u64(e, track ? 4 : 1, i->rec);
+	vm->master.host_clock = tl_field(i, track ? 4 : 1);
 	vm->master.told_at = i->host;
 	if (track) {
 		vm->master.tracked = e->f[2].size && e->f[3].size;
-		vm->master.matched = event_u64(e, 2, i->rec) + 1;
-		vm->master.vcpus = event_u64(e, 3, i->rec);
+		vm->master.matched = tl_field(i, 2) + 1;
+		vm->master.vcpus = tl_field(i, 3);
 		return;
 	}
 	if (!vm->born)
@@ -514,7 +504,7 @@ static void take_master(struct clockcheck *c, struct clock_vm *vm, enum event_ro
 		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
 		vm->master.by_at = i->host;
 	}
-	clock_master(vm, !event_u64(e, 0, i->rec), i->host, false);
+	clock_master(vm, !tl_field(i, 0), i->host, false);
 }
 
 /* ---- what a vCPU does ---- */
@@ -524,7 +514,7 @@ static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_
 {
 	size_t apart;
 
-	jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
+	jumped(c, vm, v, tl_field(i, 1));
 	if (v->read && v->exit) {
 		vm->read[v->read - 1].n++;
 		vm->read[v->read - 1].spent += i->host - v->exit;
@@ -548,14 +538,13 @@ static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_
 static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,
 			 const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[role];
-	uint64_t how = event_u64(e, 0, i->rec), what = event_u64(e, 1, i->rec), khz, ns, deadline;
+	uint64_t how = tl_field(i, 0), what = tl_field(i, 1), khz, ns, deadline;
 	bool write = role == EV_MMIO ? how == 2 : how != 0;
 	int64_t late;
 
 	clock_advance(v, i->host);
 	if (role == EV_MSR && write && what == DEADLINE && (khz = clock_vcpu_khz(c, v)) &&
-	    (deadline = event_u64(e, 2, i->rec))) {
+	    (deadline = tl_field(i, 2))) {
 		late = (int64_t)(tsc_to_guest(clock_vcpu_map(v), i->host) - deadline);
 		ns = late > 0 ? tsc_cycles_to_ns((uint64_t)late, khz) : 0;
 		v->timers++;
@@ -571,7 +560,7 @@ static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_
 static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
 		       const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[EV_EXIT];
+	const struct event_type *e = event_type_of(i->ev);
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, i->vcpu);
 	uint64_t reason, isa;
 
@@ -585,13 +574,13 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		access_taken(c, v, role, i);
 	if (role != EV_EXIT)
 		return;
-	reason = event_u64(e, 0, i->rec);
-	isa = event_u64(e, 1, i->rec);
+	reason = tl_field(i, 0);
+	isa = tl_field(i, 1);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->inside -= v->entry > v->exit;
 	vm->ran = v->exit = i->host;
-	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
+	v->rip = e->f[2].size ? tl_field(i, 2) : FIRMWARE;
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
 }
 
@@ -605,7 +594,7 @@ void clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 		c->lossy |= i->kind != TL_EVENT && !i->src->index;
 		return;
 	}
-	role = (enum event_role)c->role[i->rec->id];
+	role = event_role_of(i->ev);
 	c->seen[role] = true;
 	switch (role) {
 	case EV_ENTRY:
@@ -631,7 +620,7 @@ void clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	if (role == EV_PVCLOCK)
 		pvclock_taken(c, vm, i);
 	else if (role == EV_TSC_OFFSET)
-		take_write(c, vm, i);
+		take_write(vm, i);
 	else
-		take_master(c, vm, role, i);
+		take_master(c, vm, i);
 }

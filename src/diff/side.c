@@ -95,7 +95,7 @@ void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_
 	k->times->min = k->times->n ? MIN(k->times->min, ns) : ns;
 	k->times->max = MAX(k->times->max, ns);
 	k->times->n += n;
-	*loghist_bucket(k->times, i) += n;
+	*loghist_bucket(&k->times->rows, i) += n;
 	c->count[i / 4] += n;
 }
 

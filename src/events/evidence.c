@@ -242,11 +242,11 @@ static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
 		return seen[role];
 	/* Of more than any kernel has, none is looked for. */
 	for (size_t i = 0, n = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
-		if (event_is(fmt_at(fmt, i), EV_VECTOR_ENTRY) &&
-		    (n++ > UINT8_MAX || !event_vector_ends(fmt, fmt_at(fmt, i))))
+		if (event_role_of(fmt_at(fmt, i)) == EV_VECTOR_ENTRY &&
+		    (n++ > UINT8_MAX || !event_handler_ends(fmt, fmt_at(fmt, i), NULL)))
 			return false;
 	for (size_t i = 0; fmt_at(fmt, i); i++)
-		if (event_is(fmt_at(fmt, i), role))
+		if (event_role_of(fmt_at(fmt, i)) == role)
 			return true;
 	return false;
 }
@@ -286,7 +286,6 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 
 struct woken_cpus {
 	const struct fmt *fmt;
-	struct event_type wakeup[2], switches;
 	struct u64map recorded;		 /* threads with events that are about them alone */
 	int32_t last;			 /* ... of which the last one seen */
 	bool any;			 /* a wakeup, of whatever CPU */
@@ -303,18 +302,15 @@ static inline int see_target(void *arg, const struct rec *rec)
 {
 	struct woken_cpus *w = arg;
 	int32_t tid = fmt_pid(w->fmt, rec);
-	bool about_others = w->switches.ev && rec->id == fmt_id(w->switches.ev);
+	const struct event_type *e = event_type_of(fmt_by_id(w->fmt, rec->id));
+	bool wakes = (e->role == EV_WAKEUP || e->role == EV_WAKEUP_NEW) && e->have >= 2;
+	bool about_others = wakes || e->role == EV_SWITCH;
 	uint64_t cpu, woken;
 
-	for (size_t i = 0; i < ARRAY_SIZE(w->wakeup); i++) {
-		if (!w->wakeup[i].ev || rec->id != fmt_id(w->wakeup[i].ev))
-			continue;
-		about_others = w->any = true;
-		if (!fmt_u64(&w->wakeup[i].f[1], rec, &cpu) || cpu >= CAPTURE_MAX_CPUS ||
-		    !w->empty[cpu])
-			continue;
+	w->any |= wakes;
+	if (wakes && fmt_u64(&e->f[1], rec, &cpu) && cpu < CAPTURE_MAX_CPUS && w->empty[cpu]) {
 		w->times[cpu] |= (uint8_t)(w->times[cpu] << 1 | 1);
-		if (w->n < ARRAY_SIZE(w->woken) && fmt_u64(&w->wakeup[i].f[0], rec, &woken)) {
+		if (w->n < ARRAY_SIZE(w->woken) && fmt_u64(&e->f[0], rec, &woken)) {
 			w->woken[w->n].tid = (int32_t)woken;
 			w->woken[w->n++].cpu = (uint32_t)cpu;
 		}
@@ -336,9 +332,7 @@ static int find_unrecorded(struct capture *cap, const struct fmt *fmt)
 	if (!empty)
 		return 0;
 	w->fmt = fmt;
-	any = event_find(fmt, EV_WAKEUP, 2, &w->wakeup[0]);
-	any |= event_find(fmt, EV_WAKEUP_NEW, 2, &w->wakeup[1]);
-	event_find(fmt, EV_SWITCH, 0, &w->switches);
+	any = event_find(fmt, EV_WAKEUP, 2)->ev || event_find(fmt, EV_WAKEUP_NEW, 2)->ev;
 	for (size_t i = 0; i < cap->nstream && !ret && any; i++)
 		ret = rstream_each(cap, &cap->stream[i], see_target, w);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {

@@ -232,56 +232,78 @@ const struct event_arch *event_arch_of_exit(const struct fmt_event *ev)
 	return found;
 }
 
-bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
-		   struct event_type *e)
-{
-	const struct event_arch *a = role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
-	const struct event_def *d = a ? a->exit : def_at(role, 0), *own;
-	const char *names;
-	bool all = true;
-
-	for (size_t i = 1; role == EV_ENTRY && (own = def_at(role, i)); i++)
-		d = is_def(ev, own) ? own : d;
-
-	*e = (struct event_type){ .ev = ev };
-	for (size_t i = 0; i < EVENT_FIELDS && (names = event_def_field(d, i)); i++)
-		all &= field_of(ev, names, &e->f[i]) || i >= need;
-	return all;
-}
-
-bool event_find(const struct fmt *fmt, enum event_role role, size_t need, struct event_type *e)
-{
-	const struct fmt_event *ev = event_format(fmt, role);
-
-	if (ev && event_resolve(ev, role, need, e))
-		return true;
-	*e = (struct event_type){ 0 };
-	return false;
-}
-
-bool event_is(const struct fmt_event *ev, enum event_role role)
+/* The role and its definition; NULL: it has none. */
+static const struct event_def *def_of(const struct fmt_event *ev, enum event_role *role)
 {
 	const struct event_def *d;
 
-	for (size_t i = 0; (d = def_at(role, i)); i++)
-		if (is_def(ev, d))
-			return true;
-	return false;
+	for (int r = EV_NONE + 1; r < EV_ROLES; r++)
+		for (size_t i = 0; (d = def_at((enum event_role)r, i)); i++)
+			if (is_def(ev, d)) {
+				*role = (enum event_role)r;
+				return d;
+			}
+	return NULL;
 }
 
-bool event_vector_ends(const struct fmt *fmt, const struct fmt_event *entry)
+const struct event_type *event_type_new(const struct fmt_event *ev)
 {
-	int len = (int)(strlen(fmt_name(entry)) - strlen("_entry"));
+	static const struct event_type none = { .plain = { 1 } };
+	const struct event_arch *a;
+	const struct event_def *d;
+	const char *names;
+	struct event_type *t;
+
+	if (!ev)
+		return &none;
+	t = xcalloc(1, sizeof(*t));
+	fmt_event_means(ev, t);
+	t->ev = ev;
+	t->plain[0] = 1;
+	d = def_of(ev, &t->role);
+	a = t->role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
+	d = a ? a->exit : d;
+	for (size_t i = 0; d && i < EVENT_FIELDS && (names = event_def_field(d, i)); i++) {
+		struct fmt_field *f = &t->f[i];
+
+		if (field_of(ev, names, f) && t->have == i)
+			t->have++;
+		/* Of a system call's arguments the second tells what a futex() is for. */
+		if (t->role == EV_SYSCALL && f->is_array && f->elem && f->size >= 2 * f->elem) {
+			f->off += f->elem;
+			f->size = f->elem;
+			f->is_array = false;
+		}
+		if (t->plain[i] && fmt_numbers(f))
+			t->plain[i + 1] = MAX(t->plain[i], (uint32_t)f->off + f->size);
+	}
+	return t;
+}
+
+const struct event_type *event_find(const struct fmt *fmt, enum event_role role, size_t need)
+{
+	const struct event_type *t = event_type_of(event_format(fmt, role));
+
+	return t->have >= need ? t : event_type_of(NULL);
+}
+
+/* The role of the end is the one after that of the beginning. */
+bool event_handler_ends(const struct fmt *fmt, const struct fmt_event *ev,
+			const bool seen[EV_ROLES])
+{
+	enum event_role r = event_role_of(ev);
+	struct event_type *t = ((const struct fmt_line *)ev)->meaning;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%.*s_exit", MIN(len, 48), fmt_name(entry));
-	return fmt_find(fmt, "irq_vectors", name) != NULL;
-}
+	if (r != EV_IRQ_ENTRY && r != EV_SOFTIRQ_ENTRY && r != EV_VECTOR_ENTRY)
+		return true;
+	if (seen && !seen[r + 1])
+		return false;
+	if (r == EV_VECTOR_ENTRY && t->ends == ENDS_UNKNOWN) {
+		int len = (int)(strlen(fmt_name(ev)) - strlen("_entry"));
 
-enum event_role event_role_of(const struct fmt_event *ev)
-{
-	for (int r = EV_NONE + 1; r < EV_ROLES; r++)
-		if (event_is(ev, (enum event_role)r))
-			return (enum event_role)r;
-	return EV_NONE;
+		snprintf(name, sizeof(name), "%.*s_exit", MIN(len, 48), fmt_name(ev));
+		t->ends = fmt_find(fmt, "irq_vectors", name) ? ENDS : ENDS_NOT;
+	}
+	return t->ends != ENDS_NOT;
 }

@@ -15,7 +15,6 @@ struct walk {
 	const struct event_class *cls;
 	struct by_stack *b;
 	struct exit_names names;
-	struct event_type exit, nested;
 	struct last last[FMT_LEVELS];
 	struct sbuf text;
 };
@@ -24,7 +23,7 @@ static bool of_class(const struct event_class *c, const struct fmt_event *ev)
 {
 	if (!c)
 		return true;
-	if (c == &class_vmexit && event_is(ev, EV_EXIT))
+	if (c == &class_vmexit && event_role_of(ev) == EV_EXIT)
 		return true;
 	for (size_t i = 0; i < CLASS_TPS && c->tp[i].name; i++)
 		if (!strcmp(fmt_sys(ev), "kvm") && !strcmp(fmt_name(ev), c->tp[i].name))
@@ -47,7 +46,7 @@ static void note_stack(struct walk *w, const struct fmt_event *ev, const struct 
 	w->b->stacks++;
 	sbuf_reset(t);
 	sbuf_addf(t, "%s:%s\n", fmt_sys(l->ev), fmt_name(l->ev));
-	if (l->ev == w->exit.ev || l->ev == w->nested.ev) {
+	if (event_role_of(l->ev) == EV_EXIT || event_role_of(l->ev) == EV_NESTED_EXIT) {
 		struct exit_why why = exit_why(&w->names, l->first, l->second);
 
 		sbuf_add(t, exit_reason_text(&w->names, why.isa, why.reason, name, sizeof(name)));
@@ -77,17 +76,13 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 			note_stack(w, ev, &s.rec);
 		} else {
 			struct last *l = &w->last[fmt_level(w->fmt, &s.rec)];
-			const struct event_type *exit = ev == w->exit.ev     ? &w->exit
-							: ev == w->nested.ev ? &w->nested
-									     : NULL;
+			const struct event_type *t = event_type_of(ev);
 
 			if (l->ev != ev)
 				l->wanted = ev && of_class(w->cls, ev);
 			l->ev = ev;
-			if (exit && ev) {
-				l->first = event_u64(exit, 0, &s.rec);
-				l->second = event_u64(exit, 1, &s.rec);
-			}
+			l->first = event_u64(t, 0, &s.rec);
+			l->second = event_u64(t, 1, &s.rec);
 		}
 	}
 	ret = s.error;
@@ -106,8 +101,6 @@ int by_stack_walk(const struct capture *cap, const struct fmt *fmt, const struct
 
 	*b = (struct by_stack){ 0 };
 	exit_names_init(&w.names, event_format(fmt, EV_EXIT), cap->vendor);
-	event_find(fmt, EV_EXIT, 0, &w.exit);
-	event_find(fmt, EV_NESTED_EXIT, 0, &w.nested);
 	for (size_t i = 0; i < cap->nstream && !ret; i++)
 		ret = walk_stream(&w, cap, &cap->stream[i]);
 	sbuf_free(&w.text);

@@ -81,11 +81,6 @@ struct process_walk {
 	const struct fmt *fmt;
 	int64_t only;
 	bool met[2]; /* switches, wakeups */
-	struct event_type cr3, exit, entry, mmio, fast_mmio, nested, inject, switches, wakeup, told;
-	struct event_type task_switch;
-	const struct fmt *task_fmt; /* what task_switch is of */
-	struct turn_events turns;
-	struct exit_names names;
 	struct u64map by_row, by_vcpu, by_vote, by_stack;
 	struct process_vcpu *vcpu;
 	struct process_stack *stack;
@@ -112,11 +107,12 @@ static uint64_t stack_key(size_t vm, uint64_t rsp)
 	return (uint64_t)vm << 50 | (rsp >> STACK_SHIFT & ((1ull << 50) - 1));
 }
 
-static void learn(struct process_walk *w, const struct process_vcpu *v, const struct rec *rec)
+static void learn(struct process_walk *w, const struct process_vcpu *v, const struct rec *rec,
+		  const struct event_type *e)
 {
 	size_t vm = v->vm;
-	uint64_t cr3 = event_u64(&w->cr3, 0, rec), modes = event_u64(&w->cr3, 4, rec);
-	uint64_t cpl = event_u64(&w->cr3, 1, rec), space = cr3 & CR3_ADDRESS & ~CR3_USER;
+	uint64_t cr3 = event_u64(e, 0, rec), modes = event_u64(e, 4, rec);
+	uint64_t cpl = event_u64(e, 1, rec), space = cr3 & CR3_ADDRESS & ~CR3_USER;
 	struct process_stack *s;
 	size_t at = 0;
 
@@ -128,7 +124,7 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 	}
 	if (cpl || w->modes[vm].stacks > STACKS_MAX)
 		return;
-	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(&w->cr3, 2, rec)), &w->stack,
+	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(e, 2, rec)), &w->stack,
 			 &w->stack_cap, sizeof(*s));
 	if (!s->exits) {
 		s->vcpu = (size_t)(v - w->vcpu);
@@ -145,7 +141,7 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 	s->cr3[at].exits++;
 	s->last = space;
 	s->exits++;
-	s->halts += event_u64(&w->cr3, 3, rec) == CODE_HLT;
+	s->halts += event_u64(e, 3, rec) == CODE_HLT;
 }
 
 static bool is_idle(const struct process_stack *s)
@@ -213,19 +209,11 @@ void processes_new(struct timeline *t, int64_t only, struct processes **out)
 	w->p.nvm = w->m->nvm;
 	w->p.vm = xcalloc(w->p.nvm + 1, sizeof(*w->p.vm));
 	w->modes = xcalloc(w->p.nvm + 1, sizeof(*w->modes));
-	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5, &w->cr3);
+	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5)->ev;
 	/* A trace.dat has the formats of events that were not recorded: there, once one is met. */
-	w->p.has_sched = event_find(w->fmt, EV_WAKEUP, 1, &w->wakeup);
-	w->p.has_sched &= event_find(w->fmt, EV_SWITCH, 3, &w->switches) && !cap->is_tracedat;
-	event_find(w->fmt, EV_EXIT, 1, &w->exit);
-	event_find(w->fmt, EV_ENTRY, 0, &w->entry);
-	event_find(w->fmt, EV_MMIO, 0, &w->mmio);
-	event_find(w->fmt, EV_FAST_MMIO, 0, &w->fast_mmio);
-	w->p.has_async = event_find(w->fmt, EV_ASYNC_TOLD, 0, &w->told) && !cap->is_tracedat;
-	event_find(w->fmt, EV_NESTED_EXIT, 0, &w->nested);
-	event_find(w->fmt, EV_INJECT, 0, &w->inject);
-	turn_events_init(&w->turns, w->fmt);
-	exit_names_init(&w->names, w->exit.ev, cap->vendor);
+	w->p.has_sched = !cap->is_tracedat && event_find(w->fmt, EV_WAKEUP, 1)->ev &&
+			 event_find(w->fmt, EV_SWITCH, 3)->ev;
+	w->p.has_async = !cap->is_tracedat && event_format(w->fmt, EV_ASYNC_TOLD);
 }
 
 /* ---- rows ---- */
@@ -430,10 +418,11 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	v->waited = 0;
 }
 
-static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct rec *rec)
+static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct rec *rec,
+		   const struct event_type *e)
 {
 	struct process_vm *vm = &w->p.vm[v->vm];
-	uint64_t modes = event_u64(&w->cr3, 4, rec), known;
+	uint64_t modes = event_u64(e, 4, rec), known;
 	const struct process_stack *s;
 
 	v->now = (struct process_at){ AT_UNKNOWN, 0 };
@@ -442,10 +431,10 @@ static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct 
 	if (!(modes & MODE_NPT) || modes & MODE_SEALED)
 		return;
 	v->now.is = AT_SPACE;
-	v->now.space = event_u64(&w->cr3, 0, rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
-	if (event_u64(&w->cr3, 1, rec))
+	v->now.space = event_u64(e, 0, rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
+	if (event_u64(e, 1, rec))
 		return;
-	if (!u64map_get(&w->by_stack, stack_key(v->vm, event_u64(&w->cr3, 2, rec)), &known)) {
+	if (!u64map_get(&w->by_stack, stack_key(v->vm, event_u64(e, 2, rec)), &known)) {
 		v->now.is = AT_UNKNOWN; /* one too many: perhaps an idle task's */
 		return;
 	}
@@ -494,16 +483,17 @@ static struct process_vcpu *vcpu_of_tid(struct process_walk *w, uint64_t tid)
 
 static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const struct tl_item *i)
 {
-	enum turn_event e = turn_event_of(&w->turns, i->ev);
+	const struct event_type *t = event_type_of(i->ev);
+	enum turn_event e = turn_event_of(i->ev);
 	enum turn_step step;
 
 	if (v->has_task && i->host > w->modes[v->vm].told_until) {
 		charge_task(w, v, w->modes[v->vm].told_until);
 		v->has_task = false;
 	}
-	if (i->ev == w->cr3.ev && w->cr3.ev) {
+	if (t->role == EV_CR3 && w->p.has_cr3) {
 		e = TURN_LEFT;
-		on_cr3(w, v, i->rec);
+		on_cr3(w, v, i->rec, t);
 	}
 	if (e == TURN_LEFT || e == TURN_EXIT)
 		charge_task(w, v, i->host);
@@ -530,33 +520,33 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 		v->exit_task = v->task;
 	}
 	if (e == TURN_EXIT) {
-		v->why = exit_why(&w->names, event_u64(&w->exit, 0, i->rec),
-				  event_u64(&w->exit, 1, i->rec));
+		v->why = exit_why(&i->src->exits, tl_field(i, 0), tl_field(i, 1));
 		v->fault = exit_kind(v->why) == EXIT_KIND_FAULT;
 		v->told = true;
 	}
-	v->injected |= w->inject.ev && i->ev == w->inject.ev;
-	v->nested |= w->nested.ev && i->ev == w->nested.ev;
-	if (w->told.ev && i->ev == w->told.ev)
+	v->injected |= t->role == EV_INJECT;
+	v->nested |= t->role == EV_NESTED_EXIT;
+	if (t->role == EV_ASYNC_TOLD)
 		w->p.has_async = v->async = true;
-	if ((w->mmio.ev && i->ev == w->mmio.ev) || (w->fast_mmio.ev && i->ev == w->fast_mmio.ev))
-		v->fault = false;
+	v->fault &= t->role != EV_MMIO && t->role != EV_FAST_MMIO;
 	v->last = i->host;
 }
 
 void processes_feed(struct processes *p, const struct tl_item *i)
 {
 	struct process_walk *w = (struct process_walk *)p;
+	const struct event_type *e = event_type_of(i->kind == TL_EVENT ? i->ev : NULL);
+	bool wakes = e->role == EV_WAKEUP && e->have >= 1;
 	struct process_vcpu *v;
 
 	if (i->src->qemu || i->src->link)
 		return;
 	if (!w->learned) {
-		v = i->kind == TL_EVENT && w->cr3.ev && i->ev == w->cr3.ev && !i->guest
+		v = e->role == EV_CR3 && w->p.has_cr3 && !i->guest
 			    ? process_vcpu_of(w, i->vm, i->vcpu)
 			    : NULL;
 		if (v)
-			learn(w, v, i->rec);
+			learn(w, v, i->rec, e);
 		return;
 	}
 	if (i->kind != TL_EVENT) {
@@ -578,18 +568,14 @@ void processes_feed(struct processes *p, const struct tl_item *i)
 		return;
 	}
 	if (i->guest) {
-		if (w->task_fmt != i->src->fmt) {
-			w->task_fmt = i->src->fmt;
-			event_find(i->src->fmt, EV_SWITCH, 3, &w->task_switch);
-		}
-		if (!i->ev || i->ev != w->task_switch.ev || i->unplaced)
+		if (e->role != EV_SWITCH || e->have < 3 || i->unplaced)
 			return;
 		v = process_vcpu_of(w, i->vm >= 0 ? i->vm : (int64_t)i->src->vm, i->vcpu);
 		if (!v)
 			return;
 		w->modes[v->vm].told = true;
 		charge_task(w, v, i->host);
-		v->task = (int32_t)event_u64(&w->task_switch, 2, i->rec);
+		v->task = (int32_t)tl_field(i, 2);
 		v->has_task = true;
 		v->task_gaps = w->modes[v->vm].gaps;
 		return;
@@ -599,23 +585,23 @@ void processes_feed(struct processes *p, const struct tl_item *i)
 	v = process_vcpu_of(w, i->vm, i->vcpu);
 	if (v)
 		feed_vcpu(w, v, i);
-	if (i->ev == w->switches.ev || i->ev == w->wakeup.ev) {
+	if (wakes || (e->role == EV_SWITCH && e->have >= 3)) {
 		struct process_vcpu *prev, *next;
 
-		w->met[i->ev == w->wakeup.ev] = true;
+		w->met[wakes] = true;
 		w->p.has_sched |= w->met[0] && w->met[1];
-		if (i->ev == w->wakeup.ev) {
-			next = vcpu_of_tid(w, event_u64(&w->wakeup, 0, i->rec));
+		if (wakes) {
+			next = vcpu_of_tid(w, tl_field(i, 0));
 			if (next && next->asleep && !next->off)
 				next->off = i->host;
 			return;
 		}
-		prev = vcpu_of_tid(w, event_u64(&w->switches, 0, i->rec));
+		prev = vcpu_of_tid(w, tl_field(i, 0));
 		if (prev) {
-			prev->asleep = event_task_sleeps(event_u64(&w->switches, 1, i->rec));
+			prev->asleep = event_task_sleeps(tl_field(i, 1));
 			prev->off = prev->asleep ? 0 : i->host;
 		}
-		next = vcpu_of_tid(w, event_u64(&w->switches, 2, i->rec));
+		next = vcpu_of_tid(w, tl_field(i, 2));
 		if (next && next->off && i->host > next->off) {
 			next->waited += i->host - next->off;
 			next->stolen += i->host - next->off;

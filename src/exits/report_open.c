@@ -112,7 +112,7 @@ static int plans(struct report *r, struct kvmft_err *err)
 	const struct event_class *cls = r->opts.cls;
 	const struct fmt_event *e = fmt_at(r->fmt, 0);
 	struct fmt_field pid, field[CLASS_FIELDS];
-	struct event_type t;
+	const struct event_type *t;
 
 	if (!e)
 		return err_set(err, ENOENT, "%s holds no event formats", r->cap->path);
@@ -134,9 +134,9 @@ static int plans(struct report *r, struct kvmft_err *err)
 		plan_add(r, e, RE_CLASS, i, EV_NONE, field);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		if ((r->opts.split || !wanted[i].split) &&
-		    event_find(r->fmt, wanted[i].role, 0, &t))
-			plan_add(r, t.ev, wanted[i].kind, 0, wanted[i].role, t.f);
+		t = event_find(r->fmt, wanted[i].role, 0);
+		if ((r->opts.split || !wanted[i].split) && t->ev)
+			plan_add(r, t->ev, wanted[i].kind, 0, wanted[i].role, t->f);
 	}
 	if (r->opts.seen)
 		memcpy(r->tot.seen, r->opts.seen, sizeof(r->tot.seen));
@@ -156,8 +156,7 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 {
 	const struct event_class *cls = r->opts.cls;
 	const char *own = cls->tp[0].name, *path = r->cap->path;
-	struct event_type exit;
-	bool understood = event_find(r->fmt, EV_EXIT, 1, &exit);
+	const struct event_type *exit = event_find(r->fmt, EV_EXIT, 1);
 
 	if (r->cap->side == CAP_SIDE_GUEST && !event_format(r->fmt, EV_EXIT))
 		return err_set(err, ENOENT,
@@ -174,12 +173,12 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			"no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
 			"the host",
 			path);
-	if (event_format(r->fmt, EV_EXIT) && !understood)
+	if (event_format(r->fmt, EV_EXIT) && !exit->ev)
 		return err_set(err, ENOTSUP,
 			       "kvm_exit in %s has no field %.*s: kvmft does not know this kind of "
 			       "host",
 			       path, EVENT_FIELD(event_field(EV_EXIT, 0)));
-	if (r->opts.by_rip && !exit.f[2].size)
+	if (r->opts.by_rip && !exit->f[2].size)
 		return err_lack(err, ENOENT, "no %s in %s says where the guest was",
 				event_format(r->fmt, EV_EXIT) ? "kvm_exit" : "kvm_exit or kvm_entry",
 				path);
@@ -281,11 +280,10 @@ static void remark_kernel(struct report *r)
 static bool vms_can_wait(const struct report *r)
 {
 	const struct report_opts *o = &r->opts;
-	struct event_type entry;
+	const struct fmt_field *vcpu = &event_find(r->fmt, EV_ENTRY, 1)->f[0];
 
 	return hostmap_by_entries(r->cap, r->fmt) &&
-	       event_find(r->fmt, EV_ENTRY, 1, &entry) &&
-	       rfield(&entry.f[0]).size == sizeof(uint32_t) && !entry.f[0].is_signed &&
+	       rfield(vcpu).size == sizeof(uint32_t) && !vcpu->is_signed &&
 	       o->semantics == REPORT_EXACT && !o->has_from && !o->has_to && !o->by_rip &&
 	       !o->every && !o->each;
 }
@@ -444,7 +442,7 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 		.in_order = r->in_order, .switches = r->switches,
 	};
 	struct report *again;
-	struct event_type t;
+	const struct event_type *t;
 	int ret;
 
 	drop_all(r);
@@ -455,9 +453,10 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 	*r = *again;
 	r->holes = old.holes;
 	r->in_order = old.in_order;
-	r->switches = old.switches && event_find(r->fmt, EV_SWITCH, 0, &t);
+	t = event_find(r->fmt, EV_SWITCH, 0);
+	r->switches = old.switches && t->ev;
 	if (r->switches)
-		plan_add(r, t.ev, RE_SWITCH, 0, EV_SWITCH, t.f);
+		plan_add(r, t->ev, RE_SWITCH, 0, EV_SWITCH, t->f);
 	free(again);
 	return report_walk(r, err);
 }

@@ -79,22 +79,13 @@ typedef unsigned __int128 u128;
 
 #define CELL_OTHERS UINT64_MAX /* key of samples without memory for a cell of their own */
 
-#define OCTAVES (64 - LOGHIST_BITS + 1)
-
-/* A loghist that keeps only those rows of LOGHIST_STEPS buckets in memory that are in use. */
-struct cell_hist {
-	uint8_t at[OCTAVES]; /* 1 + index into row, 0: no such row */
-	uint8_t n;
-	uint32_t (*row)[LOGHIST_STEPS];
-};
-
 struct cell {
 	uint64_t key;
 	uint64_t timed, untimed; /* samples with begin and end, and others */
 	uint64_t min, max; /* ticks */
 	struct cell *next;
 	u128 sum, squares; /* of ticks; squares stays at its maximum instead of overflowing */
-	struct cell_hist *hist;
+	struct loghist_rows *hist;
 	uint64_t *part; /* REPORT_PARTS sums of ticks */
 };
 

@@ -40,7 +40,7 @@ static struct cell *report_cell_new(struct cells *c, struct cell_budget *b, uint
 				    bool others)
 {
 	size_t parts = b->part ? REPORT_PARTS * sizeof(uint64_t) : 0;
-	size_t size = sizeof(struct cell) + parts + (b->hist ? sizeof(struct cell_hist) : 0);
+	size_t size = sizeof(struct cell) + parts + (b->hist ? sizeof(struct loghist_rows) : 0);
 	size_t mapped = c->n < LIST_MAX ? 0 : c->n == LIST_MAX ? LIST_MAX + 1 : 1;
 	size_t cost = size + HEAP_HEAD + mapped * MAP_SLOT, kept = b->limit / 16;
 	struct cell *cell;
@@ -56,7 +56,7 @@ static struct cell *report_cell_new(struct cells *c, struct cell_budget *b, uint
 	if (b->part)
 		cell->part = (uint64_t *)(cell + 1);
 	if (b->hist)
-		cell->hist = (struct cell_hist *)((char *)(cell + 1) + parts);
+		cell->hist = (struct loghist_rows *)((char *)(cell + 1) + parts);
 	/* Into the list; once there are too many for that, all of them go into the map. */
 	for (struct cell *i = c->n == LIST_MAX ? c->first : NULL; i; i = i->next)
 		xu64map_put(&c->by_key, i->key, (uint64_t)(uintptr_t)i);
@@ -83,34 +83,18 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	return cell ?: report_cell_new(c, b, CELL_OTHERS, true);
 }
 
-/* Another row of a histogram; false if there is no memory for it. */
-static bool add_row(struct cell_hist *h, struct cell_budget *b, unsigned int octave)
-{
-	uint32_t (*row)[LOGHIST_STEPS];
-
-	if (b->hist_used + sizeof(*row) > b->hist_limit)
-		return false;
-	row = realloc(h->row, (h->n + 1u) * sizeof(*row));
-	if (!row)
-		return false;
-	b->hist_used += sizeof(*row);
-	h->row = row;
-	for (unsigned int i = 0; i < LOGHIST_STEPS; i++)
-		row[h->n][i] = 0;
-	h->at[octave] = ++h->n;
-	return true;
-}
-
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks)
 {
-	unsigned int i = loghist_index(ticks), octave = i / LOGHIST_STEPS;
+	size_t i = loghist_index(ticks), more = sizeof(*c->hist->row);
 	uint32_t *count;
 
-	if (!c->hist->at[octave] && !add_row(c->hist, b, octave)) {
+	more = c->hist->at[i / LOGHIST_STEPS] ? 0 : more;
+	if (more && b->hist_used + more > b->hist_limit) {
 		b->no_hist++;
 		return;
 	}
-	count = &c->hist->row[c->hist->at[octave] - 1][i % LOGHIST_STEPS];
+	b->hist_used += more;
+	count = loghist_bucket(c->hist, i);
 	if (*count != UINT32_MAX)
 		++*count;
 	else
@@ -222,9 +206,9 @@ bool report_key_halts(const struct report *r, uint64_t key)
 void report_piece_times(const struct report *r, const struct report_piece *p,
 			void (*fn)(void *ctx, uint64_t time, uint32_t n), void *ctx)
 {
-	const struct cell_hist *h = p->cell->hist;
+	const struct loghist_rows *h = p->cell->hist;
 
-	for (unsigned int o = 0; h && o < OCTAVES; o++)
+	for (unsigned int o = 0; h && o < ARRAY_SIZE(h->at); o++)
 		for (unsigned int i = 0; h->at[o] && i < LOGHIST_STEPS; i++) {
 			uint32_t n = h->row[h->at[o] - 1][i];
 			uint64_t lo, hi;
@@ -492,14 +476,8 @@ static void percentiles(struct build *b, struct report_row *row, struct loghist 
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
-	for (; b->taken < b->ncell && b->cell[b->taken].row == at; b->taken++) {
-		const struct cell *c = b->cell[b->taken].c;
-
-		for (unsigned int o = 0; o < OCTAVES; o++)
-			for (unsigned int k = 0; c->hist->at[o] && k < LOGHIST_STEPS; k++)
-				*loghist_bucket(h, o * LOGHIST_STEPS + k) +=
-					c->hist->row[c->hist->at[o] - 1][k];
-	}
+	for (; b->taken < b->ncell && b->cell[b->taken].row == at; b->taken++)
+		loghist_rows_add(&h->rows, b->cell[b->taken].c->hist);
 	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
 		n += loghist_count(h, i);
 	row->counted = n == h->n;

@@ -6,11 +6,6 @@
 #include "kvmft/hostmap.h"
 #include "kvmft/events.h"
 
-struct learn {
-	uint32_t id; /* of the event; UINT32_MAX: there is none */
-	struct fmt_field pid, comm;
-};
-
 /* Which of their fields are the pid and the name. */
 static const struct {
 	enum event_role role;
@@ -45,26 +40,13 @@ struct tl_comms *comms_new(const struct capture *cap, const struct fmt *fmt)
 	struct tl_comms *c = xcalloc(1, sizeof(*c));
 
 	c->fmt = fmt;
-	c->nlearn = ARRAY_SIZE(learn_from);
-	c->learn = xcalloc(c->nlearn, sizeof(*c->learn));
 	if (cap->ntask)
 		xdone(u64map_reserve(&c->by_tid, cap->ntask));
 	for (size_t i = 0; i < cap->ntask; i++)
 		if (cap->task[i].comm)
 			(void)comms_set(c, cap->task[i].tid, cap->task[i].comm);
-	for (size_t i = 0; i < c->nlearn; i++) {
-		struct learn *l = &c->learn[i];
-		struct event_type e;
-
-		event_find(fmt, learn_from[i].role, 0, &e);
-		l->pid = e.f[learn_from[i].pid];
-		l->comm = e.f[learn_from[i].comm];
-		l->id = UINT32_MAX;
-		if (!e.ev || !l->pid.size || !l->comm.size)
-			continue;
-		l->id = (uint32_t)fmt_id(e.ev);
-		comms_also(c, e.ev);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(learn_from); i++)
+		comms_also(c, event_format(fmt, learn_from[i].role));
 	return c;
 }
 
@@ -75,31 +57,33 @@ void comms_also(struct tl_comms *c, const struct fmt_event *ev)
 }
 
 /* Most events name a task as the last one did. */
-static bool comms_known(struct tl_comms *c, const struct learn *l, const struct rec *rec,
+static bool comms_known(struct tl_comms *c, const struct fmt_field *comm, const struct rec *rec,
 			uint64_t pid)
 {
-	const char *name = (const char *)rec->data + l->comm.off;
+	const char *name = (const char *)rec->data + comm->off;
 	uint32_t at = c->near[pid % COMMS_NEAR];
 	const struct comm *m = &c->v[at - 1];
 
-	if (!at || m->tid != (int32_t)pid || l->comm.is_dynamic || l->comm.size != COMM_LEN ||
-	    l->comm.off + (uint32_t)COMM_LEN > rec->len)
+	if (!at || m->tid != (int32_t)pid || comm->is_dynamic || comm->size != COMM_LEN ||
+	    comm->off + (uint32_t)COMM_LEN > rec->len)
 		return false;
 	return !memcmp(m->name, name, COMM_LEN) || !strncmp(m->name, name, COMM_LEN - 1);
 }
 
 bool comms_learn(struct tl_comms *c, const struct rec *rec)
 {
+	const struct event_type *e = event_type_of(fmt_by_id(c->fmt, rec->id));
 	char name[COMM_LEN];
 	bool changed = false;
 	uint64_t pid;
 
-	for (size_t i = 0; i < c->nlearn; i++) {
-		const struct learn *l = &c->learn[i];
+	for (size_t i = 0; i < ARRAY_SIZE(learn_from); i++) {
+		const struct fmt_field *comm = &e->f[learn_from[i].comm];
 
 		/* The idle task's name is never asked for: it is the most frequent one. */
-		if (l->id != rec->id || !fmt_u64(&l->pid, rec, &pid) || !pid ||
-		    comms_known(c, l, rec, pid) || !fmt_str(&l->comm, rec, name, sizeof(name)))
+		if (e->role != learn_from[i].role ||
+		    !fmt_u64(&e->f[learn_from[i].pid], rec, &pid) || !pid ||
+		    comms_known(c, comm, rec, pid) || !fmt_str(comm, rec, name, sizeof(name)))
 			continue;
 		changed |= comms_set(c, (int32_t)pid, name);
 	}
@@ -130,7 +114,6 @@ void comms_free(struct tl_comms *c)
 	if (!c)
 		return;
 	free(c->v);
-	free(c->learn);
 	u64map_free(&c->by_tid);
 	free(c);
 }

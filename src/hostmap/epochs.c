@@ -23,8 +23,7 @@ struct hostmap_event {
 	struct pvclock pv;
 };
 
-void hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
-			 const struct rec *rec)
+void hostmap_clock_event(struct hostmap *m, const struct event_type *ev, const struct rec *rec)
 {
 	struct hostmap_event *e;
 	uint64_t width;
@@ -33,7 +32,7 @@ void hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct e
 	e->ts = rec->ts;
 	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
 		return; /* its time is not on the line */
-	e->kind = kind;
+	e->kind = ev->role;
 	e->tid = fmt_pid(m->fmt, rec);
 	e->vm = -1;
 	switch (e->kind) {

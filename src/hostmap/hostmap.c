@@ -17,16 +17,16 @@ static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_MASTER_CLOCK, 
 
 struct scan {
 	struct hostmap *m;
-	struct event_type entry, clock[ARRAY_SIZE(clock_events)];
+	const struct event_type *entry;
 	uint32_t entry_id, exit_id; /* NO_EVENT: there is none */
-	uint64_t clock_ids;	    /* bit (id % 64) of each event in `clock` */
+	uint64_t clock_ids;	    /* bit (id % 64) of each of clock_events */
 	int32_t last_tid;	    /* of the last entry of the stream */
 	struct hostmap_thread *t;   /* ... NULL: none that the map knows */
 };
 
-static uint32_t event_id_of(const struct event_type *e)
+static uint32_t event_id_of(const struct fmt_event *ev)
 {
-	return e->ev ? (uint32_t)fmt_id(e->ev) : NO_EVENT;
+	return ev ? (uint32_t)fmt_id(ev) : NO_EVENT;
 }
 
 /* ---- VMs and threads ---- */
@@ -141,8 +141,8 @@ static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vc
 	const struct cap_task *task;
 	uint32_t number = 0;
 
-	if (s->entry.f[0].size)
-		return fmt_u64(&s->entry.f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
+	if (s->entry->f[0].size)
+		return fmt_u64(&s->entry->f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
 	task = cap_task(s->m->cap, s->last_tid);
 	*vcpu = task && vmsel_vcpu(task->comm, &number) ? number : (uint32_t)s->last_tid;
 	return true;
@@ -161,7 +161,7 @@ static void scan_thread(struct scan *s, const struct rec *rec)
 		return;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at))
 		s->t = &m->thread[at];
-	if ((s->t && !s->entry.f[0].size) || !entry_vcpu(s, rec, &vcpu))
+	if ((s->t && !s->entry->f[0].size) || !entry_vcpu(s, rec, &vcpu))
 		return;
 	if (s->t) {
 		s->t->floats |= s->t->first != UINT64_MAX && s->t->vcpu != vcpu;
@@ -178,17 +178,13 @@ static void scan_thread(struct scan *s, const struct rec *rec)
 /* Not inline, with a copy of the event, so that the walk keeps its own in registers. */
 static __attribute__((noinline)) void scan_other(struct scan *s, struct rec rec)
 {
-	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec.id);
+	const struct event_type *e = event_type_of(fmt_by_id(s->m->fmt, rec.id));
 
-	if (rec.id == s->entry_id) {
+	if (rec.id == s->entry_id)
 		scan_thread(s, &rec);
-		return;
-	}
-	for (size_t k = 0; k < ARRAY_SIZE(s->clock) && ev; k++)
-		if (ev == s->clock[k].ev) {
-			hostmap_clock_event(s->m, clock_events[k], &s->clock[k], &rec);
-			return;
-		}
+	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++)
+		if (e->role == clock_events[k])
+			hostmap_clock_event(s->m, e, &rec);
 }
 
 /* The thread of the last entry is there again: does it enter another vCPU? */
@@ -196,7 +192,7 @@ static inline bool scan_floats(const struct scan *s, const struct rec *rec)
 {
 	uint64_t vcpu;
 
-	return s->t && fmt_u64(&s->entry.f[0], rec, &vcpu) && vcpu != s->t->vcpu;
+	return s->t && fmt_u64(&s->entry->f[0], rec, &vcpu) && vcpu != s->t->vcpu;
 }
 
 static inline int scan_event(void *arg, const struct rec *rec)
@@ -273,7 +269,7 @@ void hostmap_known(const struct capture *cap, const struct fmt *fmt, struct host
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
 		struct kvmft_err *err)
 {
-	struct event_type exit;
+	const struct fmt_event *ev;
 	struct hostmap *m;
 	struct scan s;
 	int ret = 0;
@@ -281,13 +277,12 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	*out = NULL;
 	hostmap_known(cap, fmt, &m);
 	s = (struct scan){ .m = m };
-	event_find(fmt, EV_ENTRY, 0, &s.entry);
-	event_find(fmt, EV_EXIT, 0, &exit);
-	s.entry_id = event_id_of(&s.entry);
-	s.exit_id = event_id_of(&exit);
+	s.entry = event_find(fmt, EV_ENTRY, 0);
+	s.entry_id = event_id_of(s.entry->ev);
+	s.exit_id = event_id_of(event_format(fmt, EV_EXIT));
 	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !cap->unit_ns; k++) /* cycles */
-		if (event_find(fmt, clock_events[k], 0, &s.clock[k]))
-			s.clock_ids |= 1ull << (fmt_id(s.clock[k].ev) % 64);
+		if ((ev = event_format(fmt, clock_events[k])))
+			s.clock_ids |= 1ull << (fmt_id(ev) % 64);
 	capture_skip_text(cap, true);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		s.last_tid = -1;

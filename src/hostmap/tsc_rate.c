@@ -153,7 +153,7 @@ static struct tsc_rate by_guests(const struct tsc_rate_guest *g, size_t n)
 struct pvclock_scan {
 	const struct capture *cap;
 	const struct fmt *fmt;
-	struct event_type type;
+	const struct event_type *type;
 	struct tsc_rate *r;
 };
 
@@ -175,12 +175,12 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 	struct tsc_map map;
 	struct tsc_rate guest, r;
 
-	if (rec->id != fmt_id(s->type.ev))
+	if (rec->id != fmt_id(s->type->ev))
 		return 0;
 	v = thread_vcpu_of(s->cap, fmt_pid(s->fmt, rec));
 	map = (struct tsc_map){ .ratio = v ? v->ratio : 0, .frac = v ? v->frac : 0 };
-	if (tsc_rate_of_pvclock((uint32_t)event_u64(&s->type, 4, rec),
-				(int8_t)event_u64(&s->type, 5, rec), &guest) &&
+	if (tsc_rate_of_pvclock((uint32_t)event_u64(s->type, 4, rec),
+				(int8_t)event_u64(s->type, 5, rec), &guest) &&
 	    tsc_rate_of_guest(&guest, v ? &map : NULL, &r) && (!s->r->source || !r.supposed))
 		*s->r = r;
 	return s->r->source && !s->r->supposed;
@@ -188,11 +188,13 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
 {
-	struct pvclock_scan s = { .cap = cap, .fmt = fmt, .r = r };
+	struct pvclock_scan s = {
+		.cap = cap, .fmt = fmt, .r = r, .type = event_find(fmt, EV_PVCLOCK, 6),
+	};
 	int ret = 0;
 
 	*r = (struct tsc_rate){ 0 };
-	if (!event_find(fmt, EV_PVCLOCK, 6, &s.type))
+	if (!s.type->ev)
 		return 0;
 	for (size_t i = 0; i < cap->nstream && !ret; i++)
 		ret = rstream_each(cap, &cap->stream[i], scan_pvclock, &s);

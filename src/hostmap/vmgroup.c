@@ -55,7 +55,6 @@ struct grouping {
 			       * to its size */
 	int32_t *pid;	      /* that may be VMMs', by their task names; sorted */
 	size_t npid;
-	struct event_type wake[2], newtask;
 };
 
 /* ---- what the capture shows ---- */
@@ -122,17 +121,16 @@ static void see_wake(struct grouping *g, const struct fmt_field *pid, const stru
 static int group_see(void *arg, const struct rec *rec)
 {
 	struct grouping *g = arg;
-	const struct fmt_event *ev;
+	const struct event_type *e;
 	uint64_t tid, flags;
 
 	if (!comms_wants(g->comms, rec))
 		return 0;
-	ev = fmt_by_id(g->m->fmt, rec->id);
-	for (size_t i = 0; i < 2 && ev; i++)
-		if (ev == g->wake[i].ev)
-			see_wake(g, &g->wake[i].f[0], rec);
-	if (ev && ev == g->newtask.ev && fmt_u64(&g->newtask.f[0], rec, &tid) &&
-	    fmt_u64(&g->newtask.f[1], rec, &flags) && (flags & CLONE_THREAD))
+	e = event_type_of(fmt_by_id(g->m->fmt, rec->id));
+	if (e->role == EV_WAKING || e->role == EV_WAKEUP)
+		see_wake(g, &e->f[0], rec);
+	if (e->role == EV_NEWTASK && fmt_u64(&e->f[0], rec, &tid) &&
+	    fmt_u64(&e->f[1], rec, &flags) && (flags & CLONE_THREAD))
 		xu64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
 	(void)comms_learn(g->comms, rec);
 	return 0;
@@ -428,12 +426,9 @@ int hostmap_group(struct hostmap *m)
 	if (g.n) {
 		g.comms = comms_new(m->cap, m->fmt);
 		/* Events that show who belongs together, beside those that name tasks. */
-		event_find(m->fmt, EV_WAKING, 1, &g.wake[0]);
-		event_find(m->fmt, EV_WAKEUP, 1, &g.wake[1]);
-		event_find(m->fmt, EV_NEWTASK, 2, &g.newtask);
-		comms_also(g.comms, g.wake[0].ev);
-		comms_also(g.comms, g.wake[1].ev);
-		comms_also(g.comms, g.newtask.ev);
+		comms_also(g.comms, event_format(m->fmt, EV_WAKING));
+		comms_also(g.comms, event_format(m->fmt, EV_WAKEUP));
+		comms_also(g.comms, event_format(m->fmt, EV_NEWTASK));
 		ret = make_groups(&g);
 	}
 	comms_free(g.comms);

@@ -34,7 +34,6 @@ struct lat_in {
 	/* of EV_EXIT the first two are what exit_why() says, the last its class */
 	uint64_t f[LAT_FIELDS];
 	uint32_t has;
-	bool ends; /* of EV_VECTOR_ENTRY: where that handler ends is recorded, too */
 };
 
 /* The class of an exit: enum exit_kind, and this bit: the log of written pages is full. */

@@ -640,7 +640,6 @@ void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 void lat_vcpu_guest(const struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct tl_source *s = in->i->src;
-	const bool *seen = l->seen[s->index]; /* a handler of which no end is recorded is none */
 
 	/* The upper half is of migration, since 5.12 (tracing_gen_ctx_irq_test()). */
 	v->guest_preempt = fmt_preempt(s->fmt, in->i->rec) & 15;
@@ -654,11 +653,15 @@ void lat_vcpu_guest(const struct lat *l, struct lat_vcpu *v, const struct lat_in
 		v->guest_tid = in->i->tid;
 	}
 	switch (in->kind) {
-	case EV_VECTOR_ENTRY: v->irq_depth += in->ends && seen[EV_VECTOR_EXIT]; break;
-	case EV_IRQ_ENTRY: v->irq_depth += seen[EV_IRQ_EXIT]; break;
+	case EV_VECTOR_ENTRY:
+	case EV_IRQ_ENTRY:
+		v->irq_depth += event_handler_ends(s->fmt, in->i->ev, l->seen[s->index]);
+		break;
 	case EV_VECTOR_EXIT:
 	case EV_IRQ_EXIT: v->irq_depth -= v->irq_depth > 0; break;
-	case EV_SOFTIRQ_ENTRY: v->softirq_depth += seen[EV_SOFTIRQ_EXIT]; break;
+	case EV_SOFTIRQ_ENTRY:
+		v->softirq_depth += event_handler_ends(s->fmt, in->i->ev, l->seen[s->index]);
+		break;
 	case EV_SOFTIRQ_EXIT: v->softirq_depth -= v->softirq_depth > 0; break;
 	default: break;
 	}

@@ -64,8 +64,8 @@ struct exits_run {
 	struct kinst *k;
 	struct kevent_list events; /* kvm_exit, kvm_entry for --time, two more for --latency */
 	struct fmt *fmt;
-	struct event_type exit, entry;
-	struct event_type waking, wakeup; /* for --latency, if the kernel has them */
+	const struct event_type *exit, *entry;
+	bool waking, wakeup; /* for --latency, if the kernel has them */
 	struct exit_names names;
 	enum exit_isa isa;
 	const char *clock; /* for --time; one that counts ns */

@@ -14,9 +14,8 @@ struct exits_drain {
 	struct kcpus cpus;
 	struct live *live;
 	struct exits_handling pair;
-	uint16_t exit_id, entry_id, waking_id, wakeup_id; /* 0: none */
-	struct u64map woken;				  /* by thread: when, plus 1; 0: never */
-	uint64_t damaged;				  /* events */
+	struct u64map woken; /* by thread: when, plus 1; 0: never */
+	uint64_t damaged;    /* events */
 };
 
 /* ---- setting up ---- */
@@ -31,14 +30,10 @@ static int drain_begin(struct exits_run *x)
 	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
 	if (ret)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
-	if (!x->exit.f[0].size)
+	if (!x->exit->f[0].size)
 		return err_lack(x->err, ENOENT,
 				"kvm_exit of this kernel has no field with the exit "
 				"reason: not a machine that kvmft knows?");
-	d->exit_id = fmt_id(x->exit.ev);
-	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
-	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;
-	d->wakeup_id = x->wakeup.ev ? fmt_id(x->wakeup.ev) : 0;
 	d->pair.e = &x->table;
 	c.clock = x->c->time ? x->clock : NULL;
 	c.subbuf_kb = SUBBUF_KB;
@@ -52,7 +47,7 @@ static int drain_begin(struct exits_run *x)
 		struct kevent *e = &x->events.v[i];
 
 		/* Those of wake-ups do not name the vCPU; the table does. */
-		if (strcmp(e->sys, fmt_sys(x->exit.ev)) ||
+		if (strcmp(e->sys, fmt_sys(x->exit->ev)) ||
 		    !strcmp(e->name, event_name(EV_VCPU_WAKEUP)))
 			continue;
 		e->filter = xstrdup(x->target.filter);
@@ -112,23 +107,23 @@ static void exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t
 	uint64_t first, second;
 	uint32_t reason;
 
-	if (!fmt_u64(&x->exit.f[0], rec, &first)) {
+	if (!fmt_u64(&x->exit->f[0], rec, &first)) {
 		d->damaged++;
 		return;
 	}
-	second = event_u64(&x->exit, 1, rec);
+	second = event_u64(x->exit, 1, rec);
 	reason = exit_why(&x->names, first, second).reason;
 	exits_add(&x->table, tid, reason, 1);
 	if (x->c->time)
 		exits_handling_exit(&d->pair, tid, rec->ts, reason);
 	if (x->table.nthread != threads)
-		take_vcpu(x, rec, &x->exit.f[3], tid);
+		take_vcpu(x, rec, &x->exit->f[3], tid);
 }
 
 static void take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	struct exits_drain *d = x->drain;
-	uint64_t *woken = d->waking_id ? xu64map_at(&d->woken, tid) : NULL;
+	uint64_t *woken = x->waking ? xu64map_at(&d->woken, tid) : NULL;
 
 	exits_handling_entry(&d->pair, tid, rec->ts);
 	if (!woken)
@@ -141,26 +136,27 @@ static void take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
 static void take_event(struct exits_run *x, const struct rec *rec)
 {
 	struct exits_drain *d = x->drain;
+	const struct event_type *e = event_type_of(fmt_by_id(x->fmt, rec->id));
 	int32_t tid = fmt_pid(x->fmt, rec);
 
-	if (d->waking_id && rec->id == d->waking_id) {
-		uint64_t woken = event_u64(&x->waking, 0, rec);
+	if (e->role == EV_WAKING && e->have) {
+		uint64_t woken = event_u64(e, 0, rec);
 
 		/* Beyond this number only threads that run vCPUs are remembered. */
 		if (d->woken.n < WOKEN_MAX || u64map_get(&d->woken, woken, NULL))
 			xu64map_put(&d->woken, woken, rec->ts + 1);
 	} else if (tid <= 0) {
 		return;
-	} else if (d->wakeup_id && rec->id == d->wakeup_id) {
+	} else if (e->role == EV_VCPU_WAKEUP && e->have) {
 		/* It does not name the vCPU, which is known by its exits. */
 		if (u64map_get(&x->table.by_tid, (uint32_t)tid, NULL))
 			exits_time_one(&x->table, (uint32_t)tid, EXITS_HALT,
-				       event_u64(&x->wakeup, 0, rec));
-	} else if (rec->id == d->exit_id) {
+				       event_u64(e, 0, rec));
+	} else if (e->role == EV_EXIT) {
 		exits_take_exit(x, rec, (uint32_t)tid);
-	} else if (x->c->time && rec->id == d->entry_id) {
-		if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
-			take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
+	} else if (x->c->time && e->role == EV_ENTRY) {
+		if (!x->exit->f[3].size) /* before Linux 5.10 only the entry has it */
+			take_vcpu(x, rec, &e->f[0], (uint32_t)tid);
 		take_entry(x, rec, (uint32_t)tid);
 	}
 }
@@ -201,7 +197,7 @@ static int exits_drain_read(struct exits_run *x, bool last)
 	if (ret)
 		return err_why(x->err, ret, "cannot disable the events");
 	ret = exits_drain_all(x, last, !last);
-	x->lost = MAX(session_lost(x->k, &d->cpus), in_band->lost + in_band->lost_unknown);
+	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;
 }

@@ -105,7 +105,7 @@ static int start_wakes(struct exits_run *x)
 	char text[256];
 	int ret;
 
-	if (!x->waking.ev)
+	if (!x->waking)
 		return 0;
 	ret = ksynth_add(x->t, 1, "int pid; u64 lat", h->synth_wake, sizeof(h->synth_wake), x->err);
 	if (ret) {
@@ -172,7 +172,7 @@ static int start_together(struct exits_run *x)
 	if (ret || !x->c->latency)
 		return ret;
 	ret = start_wakes(x);
-	if (ret || !x->wakeup.ev)
+	if (ret || !x->wakeup)
 		return ret;
 	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, x->hist->size);
 	/* It does not name the vCPU: take_halt() asks the table. */
@@ -186,7 +186,7 @@ static int hist_start(struct exits_run *x)
 	struct fmt_field reason;
 
 	/* A kernel with two such fields would need a map of both. */
-	if (!fmt_field(x->exit.ev, "exit_reason", &reason) || reason.off != x->exit.f[0].off)
+	if (!fmt_field(x->exit->ev, "exit_reason", &reason) || reason.off != x->exit->f[0].off)
 		return err_lack(x->err, ENOENT,
 				"kvm_exit of this kernel has no single field with "
 				"the exit reason");

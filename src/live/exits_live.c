@@ -387,13 +387,14 @@ static int prepare_events(struct exits_run *x)
 	ret = ret ?: session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
-	if (!event_find(x->fmt, EV_EXIT, 0, &x->exit) ||
-	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->c->time))
+	x->exit = event_find(x->fmt, EV_EXIT, 0);
+	x->entry = event_find(x->fmt, EV_ENTRY, 0);
+	if (!x->exit->ev || (!x->entry->ev && x->c->time))
 		return err_lack(x->err, EBADMSG,
 				"the format of kvm_exit or kvm_entry cannot be understood");
-	(void)event_find(x->fmt, EV_WAKING, 1, &x->waking);
-	(void)event_find(x->fmt, EV_VCPU_WAKEUP, 1, &x->wakeup);
-	exit_names_init(&x->names, x->exit.ev, NULL);
+	x->waking = event_find(x->fmt, EV_WAKING, 1)->ev;
+	x->wakeup = event_find(x->fmt, EV_VCPU_WAKEUP, 1)->ev;
+	exit_names_init(&x->names, x->exit->ev, NULL);
 	x->isa = session_isa(&x->names);
 	if (!x->c->time)
 		return 0;

@@ -333,7 +333,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 			       have.len ? have.s : vm->note ?: "none yet");
 	}
 	/* Preferably by the event itself, which holds whatever thread runs the vCPU. */
-	if (alone && x->exit.f[3].size) {
+	if (alone && x->exit->f[3].size) {
 		snprintf(g->filter, sizeof(g->filter), "vcpu_id==%" PRIu32, v->id);
 		return 0;
 	}

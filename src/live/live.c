@@ -404,14 +404,17 @@ int live_open(struct kinst *k, const struct kcpus *cpus, bool in_order, struct l
 	return ret;
 }
 
-uint64_t session_lost(struct kinst *k, const struct kcpus *cpus)
+uint64_t session_lost(struct kinst *k, const struct kcpus *cpus, uint64_t *left)
 {
 	uint64_t lost = 0;
 	struct kstats s;
 
 	for (size_t i = 0; i < cpus->n; i++)
-		if (kinst_stats(k, cpus->cpu[i], &s, NULL) == 0)
+		if (kinst_stats(k, cpus->cpu[i], &s, NULL) == 0) {
 			lost += s.overrun + s.commit_overrun + s.dropped;
+			if (left)
+				*left += s.entries;
+		}
 	return lost;
 }
 

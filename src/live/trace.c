@@ -450,7 +450,7 @@ static int trace_result(struct trace *t)
 	const struct live_totals *n = live_totals(t->live);
 	/* No line shows those that were lost last, because nothing came after them. */
 	uint64_t lost = t->end == TRACE_COUNT ? n->lost
-					      : MAX(n->lost, session_lost(t->k, &t->cpus));
+					      : MAX(n->lost, session_lost(t->k, &t->cpus, NULL));
 	/* At the end the kernel's counters show what a gap in the stream does not. */
 	bool unknown = n->lost_unknown && t->end == TRACE_COUNT;
 

@@ -35,18 +35,12 @@ struct trace_comms {
 	uint64_t asked; /* tick of the last look at the kernel's own list */
 };
 
-/* One event of the kernel with the fields that we use. */
-struct trace_kvm_event {
-	struct event_type type;
-	bool hidden; /* we wanted it, not the user */
-};
-
 /* The VM of --kvmclock. */
 struct trace_vm {
 	struct vm *vm;		/* in trace.vms */
 	struct epoch_vm *epochs;
 	struct u64map vcpu_of;	/* thread → vCPU id */
-	struct trace_kvm_event pvclock, write_offset;
+	bool hides_pvclock, hides_offset; /* we wanted these events, not the user */
 	struct trace_pvclock {
 		bool all; /* counts for all vCPUs */
 		uint32_t vcpu;

@@ -19,12 +19,12 @@ enum { WR_VCPU, WR_PREV, WR_NEXT, WR_FIELDS };
 
 /* ---- setting up ---- */
 
-static int add_hidden(struct trace *t, const char *name, struct trace_kvm_event *e)
+static int add_hidden(struct trace *t, const char *name, bool *hidden)
 {
 	int ret;
 
-	e->hidden = !kevent_list_has(&t->events, "kvm", name);
-	if (!e->hidden)
+	*hidden = !kevent_list_has(&t->events, "kvm", name);
+	if (!*hidden)
 		return 0;
 	ret = kevent_list_add(&t->events, "kvm", name, NULL);
 	return ret ? err_set(t->err, -ret, "out of memory") : 0;
@@ -43,19 +43,19 @@ int trace_kvmclock_prepare(struct trace *t)
 	if (!v->vm->has_debugfs)
 		return err_lack(t->err, ENOENT, "cannot get the TSC offset of %s: %s", v->vm->sel,
 				t->vms->debugfs_text ?: "it has no directory in debugfs");
-	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->pvclock);
-	return ret ?: add_hidden(t, event_name(EV_TSC_OFFSET), &v->write_offset);
+	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->hides_pvclock);
+	return ret ?: add_hidden(t, event_name(EV_TSC_OFFSET), &v->hides_offset);
 }
 
-static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_role role, size_t n,
-		   struct kvmft_err *err)
+static int check_fields(const struct fmt *fmt, enum event_role role, size_t n,
+			struct kvmft_err *err)
 {
-	event_find(fmt, role, 0, &e->type);
-	for (size_t i = 0; i < n; i++)
-		if (!e->type.f[i].size)
-			return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %.*s",
-					event_name(role), EVENT_FIELD(event_field(role, i)));
-	return 0;
+	uint8_t have = event_find(fmt, role, 0)->have;
+
+	if (have >= n)
+		return 0;
+	return err_lack(err, ENOENT, "event kvm:%s of this kernel has no field %.*s",
+			event_name(role), EVENT_FIELD(event_field(role, have)));
 }
 
 /* The map of a vCPU in debugfs; NULL, or why it must not be used. */
@@ -111,9 +111,9 @@ static int read_maps(struct trace *t)
 int trace_kvmclock_begin(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
-	int ret = resolve(&v->pvclock, t->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
+	int ret = check_fields(t->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
 
-	ret = ret ?: resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS, t->err);
+	ret = ret ?: check_fields(t->fmt, EV_TSC_OFFSET, WR_FIELDS, t->err);
 	if (ret)
 		return ret;
 	v->epochs = epoch_vm_new(t->start);
@@ -154,17 +154,19 @@ static bool of_this_vm(const struct trace_vm *v, int32_t tid)
 }
 
 /* The fields of a kvm_pvclock_update; false if it is not one of this VM. */
-static bool pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
-			  const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out)
+static bool pvclock_event(const struct trace_vm *v, const struct fmt *fmt, const struct rec *rec,
+			  struct trace_pvclock *out)
 {
-	if (!e->type.ev || rec->id != fmt_id(e->type.ev) || !of_this_vm(v, fmt_pid(fmt, rec)))
+	const struct event_type *e = event_type_of(fmt_by_id(fmt, rec->id));
+
+	if (e->role != EV_PVCLOCK || !of_this_vm(v, fmt_pid(fmt, rec)))
 		return false;
-	*out = (struct trace_pvclock){ .vcpu = (uint32_t)event_u64(&e->type, 0, rec),
-				       .pv = event_pvclock(&e->type, rec) };
+	*out = (struct trace_pvclock){ .vcpu = (uint32_t)event_u64(e, 0, rec),
+				       .pv = event_pvclock(e, rec) };
 	return true;
 }
 
-static void feed_offset(struct trace *t, const struct rec *rec)
+static void feed_offset(struct trace *t, const struct event_type *e, const struct rec *rec)
 {
 	struct trace_vm *v = &t->kvmclock;
 	const struct epoch_vcpu *c;
@@ -173,7 +175,7 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 	if (!of_this_vm(v, fmt_pid(t->fmt, rec)))
 		return;
 	for (size_t i = 0; i < WR_FIELDS; i++)
-		if (!fmt_u64(&v->write_offset.type.f[i], rec, &x[i]))
+		if (!fmt_u64(&e->f[i], rec, &x[i]))
 			return;
 	/*
 	 * A software KVM prints offsets that it never applies. debugfs has the one in force: an
@@ -198,19 +200,20 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 
 bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 {
+	const struct event_type *e = event_type_of(fmt_by_id(t->fmt, rec->id));
 	struct trace_vm *v = &t->kvmclock;
 	struct trace_pvclock r;
 
-	if (rec->id == fmt_id(v->pvclock.type.ev)) {
+	if (e->role == EV_PVCLOCK) {
 		/* If one is refused, the previous record stays in force. */
-		if (pvclock_event(v, &v->pvclock, t->fmt, rec, &r) &&
+		if (pvclock_event(v, t->fmt, rec, &r) &&
 		    epoch_vm_pvclock(v->epochs, r.vcpu, rec->ts, &r.pv))
 			t->note("a pvclock record of vCPU %u could not be taken in", r.vcpu);
-		return !v->pvclock.hidden;
+		return !v->hides_pvclock;
 	}
-	if (rec->id == fmt_id(v->write_offset.type.ev)) {
-		feed_offset(t, rec);
-		return !v->write_offset.hidden;
+	if (e->role == EV_TSC_OFFSET) {
+		feed_offset(t, e, rec);
+		return !v->hides_offset;
 	}
 	return true;
 }
@@ -283,7 +286,6 @@ struct wait {
 	struct kinst *k;
 	struct fmt *fmt;
 	struct live *live;
-	struct trace_kvm_event ev;
 	bool found;
 };
 
@@ -307,7 +309,7 @@ static int wait_setup(struct trace *t, struct wait *w)
 	free(tid);
 	ret = ret ?: kinst_events_add(w->k, &w->events, t->err);
 	ret = ret ?: session_formats(t->t, &w->events, &w->fmt, t->err);
-	ret = ret ?: resolve(&w->ev, w->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
+	ret = ret ?: check_fields(w->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
 	ret = ret ?: live_open(w->k, &t->cpus, true, &w->live, t->err);
 	ret = ret ?: kinst_tracing(w->k, true, t->err);
 	return ret ?: kinst_events_enable(w->k, t->err);
@@ -323,7 +325,7 @@ static int wait_look(struct trace *t, struct wait *w)
 		return err_why(t->err, ret, "cannot read the ring");
 	while ((item = live_next(w->live))) {
 		if (item->kind != R_EVENT ||
-		    !pvclock_event(&t->kvmclock, &w->ev, w->fmt, &item->rec, &r) ||
+		    !pvclock_event(&t->kvmclock, w->fmt, &item->rec, &r) ||
 		    pvclock_check(&r.pv))
 			continue;
 		t->kvmclock.nrecord = 0; /* the newest counts */

@@ -364,7 +364,7 @@ static void db_put_fields(struct db *d, const struct event_plan *p, const struct
 	char reason[EXIT_NAME_MAX];
 
 	if (p->table->reason)
-		sq_str(d->sq, evinfo_reason(&d->infos, p->info, i, reason, sizeof(reason)) ? reason
+		sq_str(d->sq, evinfo_reason(p->info, i, reason, sizeof(reason)) ? reason
 											   : NULL);
 	if (p->info->is_stack) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -731,7 +731,6 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock, stru
 	d->clock = *clock;
 	d->khz = tl_source(t, 0)->cap->tsc_khz;
 	d->to = UINT64_MAX;
-	evinfos_init(&d->infos, t);
 	ret = sq_new(fd, &d->sq);
 	for (size_t i = 0; i < DB_TABLES && !ret; i++) {
 		sbuf_reset(&b);

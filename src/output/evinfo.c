@@ -2,16 +2,6 @@
 /* evinfo.c: the types of events, as an output needs them. */
 #include "evinfo.h"
 
-void evinfos_init(struct evinfos *s, const struct timeline *t)
-{
-	s->exits = xcalloc(tl_sources(t) + 1, sizeof(*s->exits));
-	for (size_t i = 0; i < tl_sources(t); i++) {
-		const struct tl_source *src = tl_source(t, i);
-
-		exit_names_init(&s->exits[i], event_format(src->fmt, EV_EXIT), src->cap->vendor);
-	}
-}
-
 void evinfos_free(struct evinfos *s)
 {
 	for (size_t i = 0; i < s->by_type.n; i++) {
@@ -20,7 +10,6 @@ void evinfos_free(struct evinfos *s)
 		free(s->v[i]);
 	}
 	free(s->v);
-	free(s->exits);
 	u64map_free(&s->by_type);
 	*s = (struct evinfos){ 0 };
 }
@@ -38,8 +27,8 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 	e->is_stack = fmt_is_stack(ev);
 	for (size_t k = 0; k < 64 && fmt_field_at(ev, k); k++)
 		e->addresses |= (uint64_t)fmt_is_address(ev, fmt_field_at(ev, k)) << k;
-	e->role = event_role_of(ev);
-	event_resolve(ev, e->role, 0, &e->type);
+	e->type = event_type_of(ev);
+	e->role = e->type->role;
 	return e;
 }
 
@@ -62,13 +51,12 @@ size_t evinfo_fields(const struct fmt_event *ev)
 
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
 {
-	return fmt_u64(&e->type.f[n], i->rec, v);
+	return fmt_u64(&e->type->f[n], i->rec, v);
 }
 
-bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
-		   char *buf, size_t size)
+bool evinfo_reason(const struct evinfo *e, const struct tl_item *i, char *buf, size_t size)
 {
-	const struct exit_names *n = &s->exits[i->src->index];
+	const struct exit_names *n = &i->src->exits;
 	uint64_t reason, isa = 0;
 	struct exit_why why;
 

@@ -25,8 +25,6 @@ struct folded_exit {
 struct folded {
 	struct tally stacks;
 	struct sbuf one;
-	struct event_type entry, exit;
-	struct exit_names names;
 	struct u64map at; /* vCPU → its exit */
 	struct folded_exit *of;
 	size_t cap;
@@ -35,12 +33,7 @@ struct folded {
 
 static void folded_begin(struct out *o)
 {
-	struct folded *p = o->priv = xcalloc(1, sizeof(*p));
-	const struct tl_source *s = tl_source(o->t, 0);
-
-	event_find(s->fmt, EV_ENTRY, 0, &p->entry);
-	event_find(s->fmt, EV_EXIT, 1, &p->exit);
-	exit_names_init(&p->names, p->exit.ev, s->cap->vendor);
+	o->priv = xcalloc(1, sizeof(struct folded));
 }
 
 /* Separators of frames must not occur in one. */
@@ -66,14 +59,12 @@ static void add_frames(struct sbuf *b, const struct tl_item *i)
 	}
 }
 
-static void exit_begin(const struct out *o, struct folded *p, struct folded_exit *e,
-		       const struct tl_item *i)
+static void exit_begin(const struct out *o, struct folded_exit *e, const struct tl_item *i)
 {
 	const struct hostmap_vm *vm = &tl_hostmap(o->t)->vm[i->vm];
-	uint64_t rip = event_u64(&p->exit, 2, i->rec);
+	uint64_t rip = tl_field(i, 2);
 	const struct ksym *s = vm->syms ? ksyms_find(vm->syms, rip) : NULL;
-	struct exit_why why = exit_why(&p->names, event_u64(&p->exit, 0, i->rec),
-				       event_u64(&p->exit, 1, i->rec));
+	struct exit_why why = exit_why(&i->src->exits, tl_field(i, 0), tl_field(i, 1));
 	char name[EXIT_NAME_MAX];
 	size_t from;
 
@@ -88,7 +79,8 @@ static void exit_begin(const struct out *o, struct folded *p, struct folded_exit
 	no_separators(&e->text, from);
 	sbuf_addc(&e->text, ';');
 	from = e->text.len;
-	sbuf_add(&e->text, exit_reason_text(&p->names, why.isa, why.reason, name, sizeof(name)));
+	exit_reason_text(&i->src->exits, why.isa, why.reason, name, sizeof(name));
+	sbuf_add(&e->text, name);
 	no_separators(&e->text, from);
 	e->bare = e->text.len;
 	e->since = i->host;
@@ -111,9 +103,9 @@ static void folded_item(struct out *o, const struct tl_item *i)
 				 sizeof(*e));
 		e->since = e->gaps == p->gaps ? e->since : 0;
 		e->gaps = p->gaps;
-		if (i->ev == p->exit.ev) {
-			exit_begin(o, p, e, i);
-		} else if (e->since && i->ev == p->entry.ev) {
+		if (event_role_of(i->ev) == EV_EXIT && event_type_of(i->ev)->have) {
+			exit_begin(o, e, i);
+		} else if (e->since && event_role_of(i->ev) == EV_ENTRY) {
 			tally_add(&p->stacks, xsbuf_text(&e->text), e->text.len,
 				  o->fold == FOLD_EXITS ? 1 : i->host - e->since);
 			e->since = 0;

@@ -294,7 +294,7 @@ static void event_strings(struct html *h, const struct hostmap *map, const struc
 
 	if (is_exit(i))
 		*strings++ =
-			evinfo_reason(&h->infos, evinfo_get(&h->infos, i), i, name, sizeof(name))
+			evinfo_reason(evinfo_get(&h->infos, i), i, name, sizeof(name))
 				? html_text(h, name)
 				: 0;
 	if (has_code(h, i))
@@ -397,7 +397,6 @@ static void html_begin(struct out *o)
 	o->priv = h;
 	hash_key_init(&h->key);
 	h->rips = o->rips;
-	evinfos_init(&h->infos, o->t);
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
 		uint64_t label = html_text(h, tl_source(o->t, i)->label);

@@ -39,7 +39,6 @@ static void jsonl_begin(struct out *o)
 	struct json j;
 
 	o->priv = p;
-	evinfos_init(&p->types, o->t);
 	p->events = o->kept[0];
 	p->gaps = o->kept[1];
 	p->lost = o->kept[2];
@@ -160,7 +159,7 @@ static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item 
 	}
 	e = evinfo_get(&p->types, i);
 	json_str(j, e->name);
-	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
+	if (evinfo_reason(e, i, reason, sizeof(reason)))
 		json_put_str(j, "reason", reason);
 	if (e->is_stack) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };

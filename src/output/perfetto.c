@@ -253,7 +253,7 @@ static void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct e
 		if (e->role != EV_IRQ_ENTRY)
 			return;
 		q->handled = true;
-		(void)fmt_str(&e->type.f[1], i->rec, name, sizeof(name));
+		(void)fmt_str(&e->type->f[1], i->rec, name, sizeof(name));
 		/*
 		 * The line behind a handler is one that went in and may be its; which of several
 		 * was learnt from when it was alone. Unless it was, those that may be are over, but
@@ -482,7 +482,7 @@ static uint64_t reason_iid(struct out *o, const struct tl_item *i, const struct 
 	key = (uint64_t)i->src->index << 48 | (isa & 0xffff) << 32 | (uint32_t)why;
 	if (u64map_get(&p->reason_iid, key, &iid))
 		return iid;
-	if (!evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
+	if (!evinfo_reason(e, i, reason, sizeof(reason)))
 		return 0;
 	iid = pf_name(o, p, reason);
 	if (iid && p->reason_iid.n < 4096)
@@ -566,7 +566,7 @@ static void irq_entry(struct out *o, const struct tl_item *i, const struct evinf
 	} else {
 		char *end = name + snprintf(name, 64, "irq %u ", (uint32_t)number);
 
-		if (!fmt_str(&e->type.f[1], i->rec, end, 64) || !*end)
+		if (!fmt_str(&e->type->f[1], i->rec, end, 64) || !*end)
 			end[-1] = '\0';
 	}
 	ev.name = name;
@@ -603,7 +603,7 @@ static void io_issue(struct out *o, const struct tl_item *i, const struct evinfo
 	if (n == PF_IO_TRACKS || !evinfo_u64(e, i, IO_DEV, &dev) ||
 	    !evinfo_u64(e, i, IO_SECTOR, &sector))
 		return;
-	if (!fmt_str(&e->type.f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
+	if (!fmt_str(&e->type->f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
 		strcpy(rwbs, "request");
 	ev.name = rwbs;
 	io[n] = (struct pf_io){ true, dev, sector };
@@ -786,7 +786,6 @@ static void perfetto_begin(struct out *o)
 	o->priv = p;
 	p->lost = xcalloc(tl_sources(o->t) + 1, sizeof(*p->lost));
 	p->io = xcalloc(tl_sources(o->t) + 1, sizeof(*p->io));
-	evinfos_init(&p->types, o->t);
 	hash_key_init(&p->name_key);
 	out_clock_remark(&o->clock, &p->remark);
 	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);

@@ -289,7 +289,7 @@ struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 	 * the end of a slice.
 	 */
 	if (t->info->role == EV_PRINT &&
-	    (!fmt_str(&t->info->type.f[0], i->rec, text, sizeof(text)) ||
+	    (!fmt_str(&t->info->type->f[0], i->rec, text, sizeof(text)) ||
 	     !strchr("BCEFGHINS", text[0]) || text[1] != '|'))
 		t = pf_type_of(p, i, true);
 	return t;

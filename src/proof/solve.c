@@ -154,7 +154,6 @@ struct guest_side {
 	struct solve *s;
 	const struct runs *runs;
 	const struct fmt *fmt;
-	struct msr_pair_events msr;
 	struct own_tsc own;
 	uint32_t vcpu; /* of the stream */
 };
@@ -169,7 +168,7 @@ static int guest_event(void *arg, const struct rec *rec)
 	if (!own_tsc_place(&g->own, rec->ts, &ts, &width))
 		return 0;
 	if (g->runs->ndeadline &&
-	    msr_pair_match(&g->msr, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
+	    msr_pair_match(true, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
 	    kind == MSR_PAIR_DEADLINE) {
 		/* When the host handled the write of that deadline by the vCPU. */
 		v = vcpu_at(g->s, g->vcpu);
@@ -188,7 +187,6 @@ int solve_add_guest(struct solve *s, const struct runs *runs, const struct captu
 	struct guest_side g = { .s = s, .runs = runs, .fmt = fmt };
 	int ret = own_tsc_init(&g.own, cap, NULL);
 
-	msr_pair_events_init(&g.msr, fmt, true);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		g.vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
 		ret = rstream_each(cap, &cap->stream[i], guest_event, &g);

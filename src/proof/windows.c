@@ -32,12 +32,8 @@ struct windows {
 	uint64_t from;	      /* where the slices begin */
 	unsigned int shift;   /* 2^shift cycles each */
 	bool started, late;
-	struct win_events {		   /* of each source, by its id */
-		size_t host;		   /* which of the hosts it is */
-		struct turn_events *turns; /* of a host */
-	} * ev;
+	size_t *host; /* of each source, by its id: which of the hosts it is */
 	size_t hosts;
-	const struct turn_events *turns; /* of the only host */
 	void (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
 	void *ctx;
 };
@@ -82,17 +78,12 @@ void win_new(const struct timeline *t, struct windows **out)
 	w->t = t;
 	w->nsrc = tl_sources(t);
 	w->shift = SLICE_MIN_SHIFT;
-	w->ev = xcalloc(w->nsrc, sizeof(*w->ev));
+	w->host = xcalloc(w->nsrc, sizeof(*w->host));
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 
-		w->ev[i].host = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
-		if (s->guest || s->qemu)
-			continue;
-		w->hosts++;
-		w->ev[i].turns = xmalloc(sizeof(*w->ev[i].turns));
-		turn_events_init(w->ev[i].turns, s->fmt);
-		w->turns = w->hosts == 1 ? w->ev[i].turns : NULL;
+		w->host[i] = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
+		w->hosts += !s->guest && !s->qemu;
 	}
 }
 
@@ -106,9 +97,6 @@ void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v,
 void win_go_on(struct windows *w, const struct timeline *t)
 {
 	w->t = t;
-	for (size_t i = 0; i < tl_sources(t); i++)
-		if (w->ev[tl_source(t, i)->id].turns)
-			turn_events_init(w->ev[tl_source(t, i)->id].turns, tl_source(t, i)->fmt);
 }
 
 /* ---- figures ---- */
@@ -347,9 +335,9 @@ static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item
 		v->exit = late;
 		break;
 	}
-	if (v->on != w->ev[i->src->id].host)
+	if (v->on != w->host[i->src->id])
 		account_run(w, v);
-	v->on = w->ev[i->src->id].host;
+	v->on = w->host[i->src->id];
 }
 
 /* Also of a vCPU that had none since the last gap, or within it; or of a guest. */
@@ -403,10 +391,9 @@ static __attribute__((noinline)) void feed_turn(struct windows *w, const struct 
 		win_event(w, i, vm, e);
 }
 
-static inline enum turn_event host_turn(const struct windows *w, const struct tl_item *i)
+static inline enum turn_event host_turn(const struct tl_item *i)
 {
-	return (i->vcpu | i->vm) < 0 ? TURN_OTHER
-				     : turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
+	return (i->vcpu | i->vm) < 0 ? TURN_OTHER : turn_event_of(i->ev);
 }
 
 static void win_blind(struct windows *w, uint64_t until)
@@ -455,7 +442,7 @@ static __attribute__((noinline)) void feed_any(struct windows *w, const struct t
 		return;
 	}
 	w->last_host = i->host;
-	e = i->marker ? TURN_OTHER : host_turn(w, i);
+	e = i->marker ? TURN_OTHER : host_turn(i);
 	if (e != TURN_OTHER)
 		feed_turn(w, i, e);
 }
@@ -484,7 +471,7 @@ void win_feed(struct windows *w, const struct tl_item *i)
 		feed_any(w, i);
 	} else if (!i->guest) {
 		w->last_host = i->host;
-		e = host_turn(w, i);
+		e = host_turn(i);
 		if (e != TURN_OTHER)
 			feed_turn(w, i, e);
 	}
@@ -574,9 +561,7 @@ void win_free(struct windows *w)
 	if (!w)
 		return;
 	free(w->v);
-	for (size_t i = 0; w->ev && i < w->nsrc; i++)
-		free(w->ev[i].turns);
-	free(w->ev);
+	free(w->host);
 	free(w->heard);
 	u64map_free(&w->by_key);
 	free(w);

@@ -391,6 +391,7 @@ static void fmt_event_free(struct fmt_event *e)
 		fmt_plan_free(e->lazy->tab[i]);
 	free(e->lazy->tab);
 	fmt_plan_free(e->lazy->plan);
+	free(e->line.meaning);
 	free(e); /* and what follows it */
 }
 
@@ -549,6 +550,11 @@ void fmt_free(struct fmt *f)
 	fmt_stacks_free(f);
 	free(f->event);
 	free(f);
+}
+
+void fmt_event_means(const struct fmt_event *e, void *meaning)
+{
+	e->lazy->e->line.meaning = meaning;
 }
 
 const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name)

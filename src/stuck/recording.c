@@ -128,19 +128,18 @@ static void take_guest(struct stuck *s, const struct tl_item *i)
 	const struct vm_vcpu id = { .id = (uint32_t)i->vcpu };
 	struct stuck_recording *r = s->recording;
 	struct stuck_vcpu key = { .vcpu = &id }, *c;
-	struct event_type e = { .ev = NULL };
+	bool is_event = i->kind == TL_EVENT;
 
 	if (i->vm < 0 || i->vcpu < 0 ||
-	    (i->kind == TL_EVENT &&
-	     !(i->ev && event_is(i->ev, EV_SWITCH) && event_resolve(i->ev, EV_SWITCH, 3, &e))))
+	    (is_event && (event_role_of(i->ev) != EV_SWITCH || event_type_of(i->ev)->have < 3)))
 		return;
 	key.vm = &r->vm[r->map->vm[i->vm].of];
 	c = bsearch(&key, s->vcpu, s->n, sizeof(*c), by_vcpu);
 	while (c && c > s->vcpu && !by_vcpu(c - 1, &key))
 		c--; /* threads may have followed each other */
 	for (; c && c < s->vcpu + s->n && !by_vcpu(c, &key); c++) {
-		c->has_task = e.ev;
-		c->guest_task = e.ev ? (uint32_t)event_u64(&e, 2, i->rec) : 0;
+		c->has_task = is_event;
+		c->guest_task = is_event ? (uint32_t)tl_field(i, 2) : 0;
 	}
 }
 
@@ -163,7 +162,7 @@ COMPARE(by_n, struct stuck_ran, ORDER(y->n, x->n) ?: ORDER(x->tid, y->tid));
 
 static void take_item(struct stuck *s, const struct tl_item *i)
 {
-	enum event_role role = i->ev ? event_role_of(i->ev) : EV_NONE;
+	enum event_role role = event_role_of(i->ev);
 	struct stuck_recording *r = s->recording;
 	struct stuck_vcpu *c;
 	uint64_t at, samples;
@@ -181,7 +180,7 @@ static void take_item(struct stuck *s, const struct tl_item *i)
 		    ? &s->vcpu[at]
 		    : NULL;
 	samples = c ? c->obs.count[STUCK_SAMPLE] : 0;
-	stuck_watch_take(s, role, i->rec);
+	stuck_watch_take(s, event_type_of(i->ev), i->rec);
 	if (!c)
 		return;
 	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
@@ -316,13 +315,13 @@ int stuck_recording_open(struct stuck *s)
 	}
 	if (ret)
 		return ret;
-	stuck_watch_roles(s);
+	stuck_watch_events(s);
 	recording_add_vcpus(s, vm);
 	if (hostmap_floating(r->map) && !s->n)
 		return err_lack(s->err, ENODATA, "%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
 	if (hostmap_floating(r->map))
 		s->note("%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
-	if (!s->n || !s->ev.of[EV_EXIT].ev)
+	if (!s->n || !s->ev.exit)
 		return err_lack(s->err, ENODATA,
 				"%s: no vCPU's kvm_entry and kvm_exit: record "
 				"both on the host",

@@ -5,8 +5,7 @@
  * judge.c   from what was seen to a class; asks nobody
  * task.c    a thread in /proc: where it is, what it got of the CPUs
  *           and of its cgroup; KVM's timers; why KVM_RUN returned last
- * watch.c   events of KVM, counted per vCPU, by a ring
- * hist.c    exits, counted by the kernel
+ * watch.c   events of KVM, counted per vCPU, by a ring; exits, by the kernel
  * recording.c  the same of a capture
  * run.c     order of setting up, looking and undoing
  * words.c   a verdict in a sentence; text and JSON
@@ -71,7 +70,7 @@ struct stuck_vcpu {
 struct stuck_events {
 	struct kevent_list list;
 	struct fmt *fmt;
-	struct event_type of[EV_ROLES];
+	const struct fmt_event *exit, *wfx; /* NULL: there is none that is understood */
 	struct exit_names names;
 	struct kcpus cpus;
 	int *raw;
@@ -137,16 +136,11 @@ bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
 int stuck_watch_begin(struct stuck *s);
 /* As much as ns of CPU time allow, at least a sub-buffer. last: of each CPU, and events end. */
 int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
-/* Whether most events were lost so far, or not read. */
-bool stuck_watch_lossy(const struct stuck *s);
-/* n exits of a vCPU. */
-void stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
-		      uint64_t n);
 void stuck_watch_end(struct stuck *s);
 /* Finds the events in s->ev.fmt. */
-void stuck_watch_roles(struct stuck *s);
-/* An event that has that role, if it is one of those. */
-void stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec);
+void stuck_watch_events(struct stuck *s);
+/* Any event. */
+void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct rec *rec);
 
 /* ---- recording.c: 0 or -errno with s->err set ---- */
 
@@ -159,11 +153,7 @@ bool stuck_recording_note(const struct stuck *s);
 struct json;
 void stuck_recording_needs(const struct stuck *s, struct json *j);
 
-/* ---- hist.c: 0 or -errno with s->err set, where there is a result ---- */
-
-/* Exits of all vCPUs are counted from now on; where the kernel cannot, that is an error. */
-int stuck_hist_all(struct stuck *s);
-/* The same for vCPUs of which the ring shows too little, if it loses most and the kernel can. */
+/* Exits are counted by the kernel from now on, of vCPUs of which the ring shows too little, if it loses most and the kernel can. */
 void stuck_hist_some(struct stuck *s);
 /* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
 int stuck_hist_read(struct stuck *s);

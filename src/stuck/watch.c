@@ -5,8 +5,8 @@
  * The ring is small and overwritten, and each look reads only as much as 0.4 % of a CPU allows: a
  * guest with half a million exits a second costs no more than one with ten thousand. Counts need no
  * order, and a part of exits that repeat shows as much as all of them. How many were lost or not
- * read is known, and included in rates. Where that is not enough, hist.c counts. kvm_entry is not
- * asked for: its RIP is that of the exit before it, or an interrupt's handler.
+ * read is known, and included in rates. Where that is not enough, the kernel counts. kvm_entry is
+ * not asked for: its RIP is that of the exit before it, or an interrupt's handler.
  */
 #include "room.h"
 
@@ -16,109 +16,19 @@
 #define MSR_TMICT   0x838u
 #define GIC_SHARED  32u /* from here on interrupts are not a CPU's own */
 
+#define KEYS	     "common_pid,exit_reason,guest_rip"
+#define CELLS_VCPU   2048u
+#define CELLS_MIN    4096u
+#define CELLS_MAX    131072u /* TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
+#define SOME	     8u	     /* as a filter, which each exit of any vCPU has to pass */
+#define ENOUGH_EXITS 100u    /* that were read of a vCPU: no more need to be counted */
+
 /* The most frequent first. */
 static const enum event_role roles[] = {
 	EV_EXIT,   EV_USER_EXIT, EV_PIO,	  EV_MMIO,	  EV_MSR,
 	EV_INJECT, EV_ACCEPT,	 EV_APICV_ACCEPT, EV_PAGE_FAULT,  EV_FAST_MMIO,
 	EV_EOI,	   EV_PV_EOI,	 EV_WFX,	  EV_GUEST_FAULT, EV_VGIC,
 };
-
-/* ---- setting up ---- */
-
-static bool tells_no_exits(void)
-{
-#ifdef __x86_64__
-	struct stat st;
-
-	return stat("/sys/module/kvm_intel", &st) && stat("/sys/module/kvm_amd", &st);
-#else
-	return false;
-#endif
-}
-
-void stuck_watch_roles(struct stuck *s)
-{
-	struct stuck_events *ev = &s->ev;
-
-	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
-		if (!event_find(ev->fmt, roles[i], 1, &ev->of[roles[i]]))
-			ev->of[roles[i]].ev = NULL;
-	exit_names_init(&ev->names, ev->of[EV_EXIT].ev, NULL);
-}
-
-static int find_watched(struct stuck *s)
-{
-	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
-	struct stuck_events *ev = &s->ev;
-	int ret = kevent_kvm_check(s->t, s->err);
-	bool counted = s->c->engine == STUCK_ENGINE_HIST;
-
-	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
-		/* kvm_exit is there, whatever its fields are called. */
-		const char *name = event_name(roles[i]);
-
-		if (!kevent_exists(s->t, "kvm", name))
-			continue;
-		if (kevent_list_add(&all, "kvm", name, NULL) ||
-		    (!(counted && roles[i] == EV_EXIT) &&
-		     kevent_list_add(&ev->list, "kvm", name, NULL)))
-			ret = err_set(s->err, ENOMEM, "out of memory");
-	}
-	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
-	if (ret)
-		return ret;
-	stuck_watch_roles(s);
-	s->blind = tells_no_exits() || !ev->of[EV_EXIT].ev;
-	return 0;
-}
-
-static int make_instance(struct stuck *s)
-{
-	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	struct stuck_events *ev = &s->ev;
-	_cleanup_free_ uint32_t *tid = NULL;
-	int ret = kcpus_read(KCPU_POSSIBLE, &ev->cpus);
-	size_t n;
-
-	if (ret)
-		return err_why(s->err, ret, "cannot read the list of CPUs");
-	ev->mono = !ktracefs_clock_check(s->t, "mono", NULL);
-	c.clock = ev->mono ? "mono" : NULL;
-	c.record_cmd = false;
-	c.buffer_kb = MAX(RING_KB_ALL / MAX(ev->cpus.n, (size_t)1), (size_t)RING_KB_MIN);
-	/* All threads of a VM: its interrupts come from others than its vCPUs. */
-	n = 0;
-	ret = s->only ? vm_thread_ids(NULL, s->only->pid, &tid, &n) : 0;
-	if (ret) {
-		ret = err_why(s->err, ret, "cannot list the threads of %u", s->only->pid);
-	} else {
-		c.pid = (const int32_t *)tid;
-		c.npid = n;
-		c.event_fork = n != 0;
-		ret = 0;
-	}
-	ret = ret ?: kinst_create(s->t, &c, &s->k, s->err);
-	ret = ret ?: kinst_events_add(s->k, &ev->list, s->err);
-	return ret ?: session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
-}
-
-int stuck_watch_begin(struct stuck *s)
-{
-	struct stuck_events *ev = &s->ev;
-	int ret = find_watched(s);
-
-	ret = ret ?: make_instance(s);
-	if (ret)
-		return ret;
-	if (s->c->engine == STUCK_ENGINE_HIST)
-		ret = stuck_hist_all(s);
-	if (ret)
-		return ret;
-	ev->geom = subbuf_geom_here(kinst_subbuf_size(s->k));
-	ev->buf = xmalloc(ev->geom.size);
-	ret = kinst_tracing(s->k, true, s->err);
-	return ret ?: kinst_events_enable(s->k, s->err);
-}
 
 /* ---- what an event says ---- */
 
@@ -158,12 +68,13 @@ static struct stuck_vcpu *vcpu_by_id(struct stuck *s, const struct rec *rec, uin
 	return NULL;
 }
 
-void stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
-		      uint64_t n)
+/* n exits of a vCPU. */
+static void watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
+		       uint64_t n)
 {
 	/* On arm64 the event that follows tells a guest that waits from one that spins. */
 	c->exit = STUCK_REASON(w.isa, w.reason);
-	if (!exit_is_halt(w) || !s->ev.of[EV_WFX].ev)
+	if (!exit_is_halt(w) || !s->ev.wfx)
 		stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
 }
 
@@ -196,13 +107,17 @@ static void take_irq(struct stuck *s, enum stuck_what what, const struct rec *re
 	stuck_count(&c->obs, what, f[1], 0);
 }
 
-static void watch_count(struct stuck *s, enum event_role role, const struct rec *rec)
+void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct rec *rec)
 {
-	struct stuck_vcpu *c = of_thread(s, &s->by_tid, rec);
+	const enum event_role role = e->role;
+	struct stuck_vcpu *c;
 	uint64_t f[3];
 
+	if (!e->have)
+		return;
+	c = of_thread(s, &s->by_tid, rec);
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-		f[i] = event_u64(&s->ev.of[role], i, rec);
+		f[i] = event_u64(e, i, rec);
 	/*
 	 * Where interrupts are posted, the event that one was accepted also means that the guest
 	 * got it.
@@ -219,18 +134,16 @@ static void watch_count(struct stuck *s, enum event_role role, const struct rec 
 		return;
 	switch (role) {
 	case EV_EXIT: {
-		const struct event_type *e = &s->ev.of[EV_EXIT];
-		struct exit_why w =
-			exit_why(&s->ev.names, event_u64(e, 0, rec), event_u64(e, 1, rec));
+		struct exit_why w = exit_why(&s->ev.names, f[0], f[1]);
 
-		c->rip = event_u64(e, 2, rec);
+		c->rip = f[2];
 		c->exit_what = what_exit(w);
 		c->open = c->exit_what == STUCK_EXIT;
 		if (c->open && c->ahead) {
 			c->open = c->ahead = false;
 			stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason), c->rip);
 		} else {
-			stuck_watch_exit(s, c, w, c->rip, 1);
+			watch_exit(s, c, w, c->rip, 1);
 		}
 		break;
 	}
@@ -248,18 +161,9 @@ static void watch_count(struct stuck *s, enum event_role role, const struct rec 
 		break;
 	case EV_EOI:
 	case EV_PV_EOI: stuck_count(&c->obs, STUCK_EOI, f[1], 0); break;
-	case EV_ACCEPT:
-	case EV_APICV_ACCEPT:
-	case EV_VGIC: break;
-	default: stuck_count(&c->obs, STUCK_INJECT, f[0], 0); break;
+	case EV_INJECT: stuck_count(&c->obs, STUCK_INJECT, f[0], 0); break;
+	default: break;
 	}
-}
-
-void stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
-		if (role == roles[i] && s->ev.of[role].ev)
-			watch_count(s, role, rec);
 }
 
 /* ---- reading ---- */
@@ -274,11 +178,8 @@ static void watch_walk(struct stuck *s)
 	if (subbuf_begin(&sb, ev->buf, &ev->geom))
 		return;
 	while (subbuf_next(&sb, &rec) > 0) {
-		const struct fmt_event *e = fmt_by_id(ev->fmt, rec.id);
-
 		ev->read++;
-		if (e)
-			stuck_watch_take(s, event_role_of(e), &rec);
+		stuck_watch_take(s, event_type_of(fmt_by_id(ev->fmt, rec.id)), &rec);
 	}
 }
 
@@ -337,23 +238,245 @@ int stuck_watch_read(struct stuck *s, uint64_t ns, bool last)
 /* Counts those that were not read, too. */
 static uint64_t lost_events(const struct stuck *s, bool *unread)
 {
-	struct kstats st;
-	uint64_t n = 0;
+	uint64_t left = 0, n = session_lost(s->k, &s->ev.cpus, &left);
 
-	for (size_t i = 0; i < s->ev.cpus.n; i++) {
-		if (kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
-			continue;
-		n += st.overrun + st.commit_overrun + st.dropped + st.entries;
-		*unread |= st.entries != 0;
-	}
-	return n;
+	*unread |= left != 0;
+	return n + left;
 }
 
-bool stuck_watch_lossy(const struct stuck *s)
+/* Whether most events were lost so far, or not read. */
+static bool watch_lossy(const struct stuck *s)
 {
 	bool unread = false;
 
 	return lost_events(s, &unread) > s->ev.read;
+}
+
+/*
+ * ---- exits counted by the kernel, by thread, reason and RIP, in a hist trigger ----
+ *
+ * The ring has what a look could read of it: of a guest that exits rarely too little, if the CPU
+ * that it runs on has others that exit all the time. A map counts each exit of those it was made
+ * for, whatever the others do. But it takes 1,120 instructions of a vCPU for each (the ring: 660),
+ * and has 131,072 cells at most, of which one guest that works fills 2,000 in 5 s. So it is made
+ * for vCPUs that the ring shows too little of, and these do not exit often.
+ */
+
+static const char *hist_lacks(const struct stuck *s)
+{
+	const struct fmt_event *ev = s->ev.exit;
+	struct fmt_field f;
+
+	if (!kfeat_have(s->t, "hist-triggers"))
+		return "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)";
+	if (!ev || !fmt_field(ev, "exit_reason", &f) || !fmt_field(ev, "guest_rip", &f))
+		return "kvm_exit of this kernel has not the fields exit_reason and guest_rip";
+	return NULL;
+}
+
+/* Counts the exits of the n marked vCPUs, or of all, from now on. */
+static int hist_begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const char *before = " if ";
+	uint64_t cells = CELLS_MIN;
+	int ret;
+
+	while (cells < n * CELLS_VCPU && cells < CELLS_MAX)
+		cells *= 2;
+	sbuf_addf(&b, "hist:keys=" KEYS ":size=%" PRIu64, cells);
+	for (size_t i = 0; i < s->n && !all; i++)
+		if (s->vcpu[i].obs.exact) {
+			sbuf_addf(&b, "%scommon_pid==%" PRIu32, before, s->vcpu[i].vcpu->tid);
+			before = "||";
+		}
+	ret = kinst_trigger_add(s->k, "kvm", event_name(EV_EXIT), xsbuf_text(&b), err);
+	s->hist = !ret;
+	s->hist_ns = util_now_ns();
+	return ret;
+}
+
+static size_t mark(struct stuck *s, bool all)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct stuck_obs *o = &s->vcpu[i].obs;
+		uint64_t seen = o->count[STUCK_SAMPLE] + o->count[STUCK_HLT] + o->count[STUCK_EXIT];
+
+		/* One that sleeps elsewhere does not exit. */
+		o->exact = s->vcpu[i].vcpu->tid && (all || (n < SOME && seen < ENOUGH_EXITS &&
+							    o->at[STUCK_AT_CPU] > o->looks / 4));
+		n += o->exact;
+	}
+	return n;
+}
+
+static int hist_all(struct stuck *s)
+{
+	const char *why = hist_lacks(s);
+
+	if (why)
+		return err_lack(s->err, ENOTSUP, "--engine hist: %s", why);
+	return hist_begin(s, mark(s, true), true, s->err);
+}
+
+static void unmark(struct stuck *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->vcpu[i].obs.exact = false;
+}
+
+void stuck_hist_some(struct stuck *s)
+{
+	struct kvmft_err none = { .text = "" };
+	size_t n;
+
+	if (hist_lacks(s) || !watch_lossy(s))
+		return;
+	n = mark(s, false);
+	/* The ring goes on without it. */
+	if (n && hist_begin(s, n, false, &none))
+		unmark(s);
+}
+
+static int hist_count(void *ctx, const struct khist_entry *e)
+{
+	struct stuck *s = ctx;
+	uint64_t tid, reason, rip, n, at;
+	struct stuck_vcpu *c;
+
+	if (!khist_get(e, "common_pid", &tid) || !khist_get(e, "exit_reason", &reason) ||
+	    !khist_get(e, "guest_rip", &rip) || !khist_get(e, "hitcount", &n))
+		return -EBADMSG;
+	if (!u64map_get(&s->by_tid, tid, &at))
+		return 0;
+	c = &s->vcpu[at];
+	watch_exit(s, c, exit_why(&s->ev.names, reason, session_isa(&s->ev.names)), rip, n);
+	return 0;
+}
+
+int stuck_hist_read(struct stuck *s)
+{
+	if (!s->hist)
+		return 0;
+	s->hist_end_ns = util_now_ns();
+	if (s->hist_end_ns - s->hist_ns >= s->ns / 4) {
+		struct khist h;
+		int ret;
+
+		for (size_t i = 0; i < s->n; i++)
+			if (s->vcpu[i].obs.exact)
+				stuck_count_none(&s->vcpu[i].obs, STUCK_SAMPLE, STUCK_EXIT);
+		khist_begin(&h, KEYS, hist_count, s);
+		ret = kinst_hist_walk(s->k, "kvm", event_name(EV_EXIT), &h);
+		for (size_t i = 0; i < s->n; i++)
+			s->vcpu[i].obs.exits_ns = s->hist_end_ns - s->hist_ns;
+		if (!ret && h.dropped)
+			s->note("the kernel's map was full: %" PRIu64 " of %" PRIu64
+				" exits were not counted",
+				h.dropped, h.hits);
+		return err_why(s->err, ret, "cannot read the counts of kvm_exit");
+	}
+	/* Creating it took too long: the ring covers more time. */
+	unmark(s);
+	return 0;
+}
+
+/* ---- setting up ---- */
+
+static bool tells_no_exits(void)
+{
+#ifdef __x86_64__
+	struct stat st;
+
+	return stat("/sys/module/kvm_intel", &st) && stat("/sys/module/kvm_amd", &st);
+#else
+	return false;
+#endif
+}
+
+void stuck_watch_events(struct stuck *s)
+{
+	struct stuck_events *ev = &s->ev;
+
+	ev->exit = event_find(ev->fmt, EV_EXIT, 1)->ev;
+	ev->wfx = event_find(ev->fmt, EV_WFX, 1)->ev;
+	exit_names_init(&ev->names, ev->exit, NULL);
+}
+
+static int find_watched(struct stuck *s)
+{
+	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
+	struct stuck_events *ev = &s->ev;
+	int ret = kevent_kvm_check(s->t, s->err);
+	bool counted = s->c->engine == STUCK_ENGINE_HIST;
+
+	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
+		/* kvm_exit is there, whatever its fields are called. */
+		const char *name = event_name(roles[i]);
+
+		if (!kevent_exists(s->t, "kvm", name))
+			continue;
+		if (kevent_list_add(&all, "kvm", name, NULL) ||
+		    (!(counted && roles[i] == EV_EXIT) &&
+		     kevent_list_add(&ev->list, "kvm", name, NULL)))
+			ret = err_set(s->err, ENOMEM, "out of memory");
+	}
+	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
+	if (ret)
+		return ret;
+	stuck_watch_events(s);
+	s->blind = tells_no_exits() || !ev->exit;
+	return 0;
+}
+
+static int make_instance(struct stuck *s)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	struct stuck_events *ev = &s->ev;
+	_cleanup_free_ uint32_t *tid = NULL;
+	int ret = kcpus_read(KCPU_POSSIBLE, &ev->cpus);
+	size_t n;
+
+	if (ret)
+		return err_why(s->err, ret, "cannot read the list of CPUs");
+	ev->mono = !ktracefs_clock_check(s->t, "mono", NULL);
+	c.clock = ev->mono ? "mono" : NULL;
+	c.record_cmd = false;
+	c.buffer_kb = MAX(RING_KB_ALL / MAX(ev->cpus.n, (size_t)1), (size_t)RING_KB_MIN);
+	/* All threads of a VM: its interrupts come from others than its vCPUs. */
+	n = 0;
+	ret = s->only ? vm_thread_ids(NULL, s->only->pid, &tid, &n) : 0;
+	if (ret) {
+		ret = err_why(s->err, ret, "cannot list the threads of %u", s->only->pid);
+	} else {
+		c.pid = (const int32_t *)tid;
+		c.npid = n;
+		c.event_fork = n != 0;
+		ret = 0;
+	}
+	ret = ret ?: kinst_create(s->t, &c, &s->k, s->err);
+	ret = ret ?: kinst_events_add(s->k, &ev->list, s->err);
+	return ret ?: session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
+}
+
+int stuck_watch_begin(struct stuck *s)
+{
+	struct stuck_events *ev = &s->ev;
+	int ret = find_watched(s);
+
+	ret = ret ?: make_instance(s);
+	if (ret)
+		return ret;
+	if (s->c->engine == STUCK_ENGINE_HIST)
+		ret = hist_all(s);
+	if (ret)
+		return ret;
+	ev->geom = subbuf_geom_here(kinst_subbuf_size(s->k));
+	ev->buf = xmalloc(ev->geom.size);
+	ret = kinst_tracing(s->k, true, s->err);
+	return ret ?: kinst_events_enable(s->k, s->err);
 }
 
 void stuck_watch_end(struct stuck *s)

@@ -50,13 +50,8 @@ bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_it
 
 struct nested {
 	struct hostmap *m;
-	struct event_type exit;
 	struct exit_names names;
-	/* What was found out last, of each kind of event and of exit. */
-	struct {
-		const struct fmt_event *ev;
-		bool tells;
-	} event[64];
+	/* What was found out last, of each kind of exit. */
 	struct {
 		bool known, enters;
 		uint64_t reason, isa;
@@ -64,10 +59,10 @@ struct nested {
 };
 
 /* A guest that enters one of its own exits for that: on every exit of this kind it is L1. */
-static bool enters_guest(struct nested *w, const struct rec *rec)
+static bool enters_guest(struct nested *w, const struct event_type *exit, const struct rec *rec)
 {
-	uint64_t reason = event_u64(&w->exit, 0, rec);
-	uint64_t isa = event_u64(&w->exit, 1, rec);
+	uint64_t reason = event_u64(exit, 0, rec);
+	uint64_t isa = event_u64(exit, 1, rec);
 	size_t i = reason % ARRAY_SIZE(w->why);
 
 	if (!w->why[i].known || w->why[i].reason != reason || w->why[i].isa != isa) {
@@ -79,18 +74,6 @@ static bool enters_guest(struct nested *w, const struct rec *rec)
 	return w->why[i].enters;
 }
 
-/* The events that only a guest with guests causes. */
-static bool is_nested(struct nested *w, const struct fmt_event *ev)
-{
-	size_t i = fmt_id(ev) % ARRAY_SIZE(w->event);
-
-	if (w->event[i].ev != ev) {
-		w->event[i].ev = ev;
-		w->event[i].tells = event_is(ev, EV_NESTED_EXIT);
-	}
-	return w->event[i].tells;
-}
-
 static int rip_walk(struct nested *w, const struct cap_stream *cs)
 {
 	struct rstream s;
@@ -100,12 +83,13 @@ static int rip_walk(struct nested *w, const struct cap_stream *cs)
 	if (ret)
 		return ret;
 	while ((k = rstream_next(&s)) != R_END) {
-		const struct fmt_event *ev;
+		const struct event_type *e;
 
 		if (k != R_EVENT)
 			continue;
-		ev = fmt_by_id(w->m->fmt, s.rec.id);
-		if (ev && (ev == w->exit.ev ? enters_guest(w, &s.rec) : is_nested(w, ev))) {
+		e = event_type_of(fmt_by_id(w->m->fmt, s.rec.id));
+		/* Some events only a guest with guests causes. */
+		if (e->role == EV_EXIT ? enters_guest(w, e, &s.rec) : e->role == EV_NESTED_EXIT) {
 			int32_t tid = fmt_pid(w->m->fmt, &s.rec);
 			const struct hostmap_thread *t = hostmap_thread(w->m, tid);
 			ssize_t vm = t && t->vm != HOSTMAP_END ? (ssize_t)w->m->vm[t->vm].of
@@ -139,7 +123,6 @@ int guest_rip_drop_nested(struct hostmap *m, size_t *n)
 	if (!had)
 		return 0;
 	exit_names_init(&w.names, event_format(m->fmt, EV_EXIT), m->cap->vendor);
-	event_find(m->fmt, EV_EXIT, 0, &w.exit);
 	for (size_t i = 0; i < m->cap->nstream && !ret; i++)
 		ret = rip_walk(&w, &m->cap->stream[i]);
 	*n = had - with_symbols(m);

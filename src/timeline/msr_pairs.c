@@ -45,7 +45,6 @@ struct msr_pair_vcpu {
 
 struct msr_pairs {
 	const struct timeline *t;
-	struct msr_pair_events *ev; /* by source */
 	struct msr_pair_vcpu *v;
 	size_t cap;
 	struct u64map by_key;
@@ -53,35 +52,16 @@ struct msr_pairs {
 	size_t nvm;
 };
 
-void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool guest)
+bool msr_pair_match(bool guest, const struct fmt_event *ev, const struct rec *rec,
+		    enum msr_pair *kind, uint64_t *value)
 {
-	struct event_type t;
+	const struct event_type *e = event_type_of(ev);
+	uint64_t msr, write = e->role == EV_WRITE_MSR;
 
-	memset(p, 0, sizeof(*p));
-	if (!guest) {
-		event_find(fmt, EV_MSR, 3, &t);
-		p->e[0] = (struct msr_pair_event){ t.ev, t.f[1], t.f[2], t.f[0], -1 };
-		return;
-	}
-	for (int i = 0; i < 2; i++) {
-		event_find(fmt, i ? EV_WRITE_MSR : EV_READ_MSR, 2, &t);
-		p->e[i] = (struct msr_pair_event){
-			.ev = t.ev, .msr = t.f[0], .value = t.f[1], .is_write = i
-		};
-	}
-}
-
-bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
-		    const struct rec *rec, enum msr_pair *kind, uint64_t *value)
-{
-	const struct msr_pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
-	uint64_t msr, write;
-
-	if (!ev || ev != e->ev || !fmt_u64(&e->msr, rec, &msr) || !fmt_u64(&e->value, rec, value))
+	if (guest ? e->role != EV_READ_MSR && !write : e->role != EV_MSR)
 		return false;
-	if (e->is_write >= 0)
-		write = (uint64_t)e->is_write;
-	else if (!fmt_u64(&e->write, rec, &write))
+	if (!fmt_u64(&e->f[!guest], rec, &msr) || !fmt_u64(&e->f[1 + !guest], rec, value) ||
+	    (!guest && !fmt_u64(&e->f[0], rec, &write)))
 		return false;
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
 		if (kinds[k].msr != (uint32_t)msr || kinds[k].write != !!write)
@@ -100,10 +80,7 @@ void msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 	*out = p;
 	p->t = t;
 	p->nvm = tl_hostmap(t)->nvm;
-	p->ev = xcalloc(tl_sources(t), sizeof(*p->ev));
 	p->stats = xcalloc((p->nvm ?: 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
-	for (size_t i = 0; i < tl_sources(t); i++)
-		msr_pair_events_init(&p->ev[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
 }
 
 /* The newest access waiting on that side for this one; NULL if there is none. */
@@ -167,7 +144,7 @@ void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 	struct access a = { .host = i->host, .waits = true };
 
 	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
-	    !msr_pair_match(&p->ev[i->src->index], i->ev, i->rec, &a.kind, &a.value))
+	    !msr_pair_match(i->src->guest, i->ev, i->rec, &a.kind, &a.value))
 		return;
 	if (i->src->guest) {
 		feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
@@ -197,10 +174,10 @@ bool msr_pairs_possible(const struct msr_pairs *p, size_t vm)
 
 	for (size_t i = 0; i < tl_sources(p->t); i++) {
 		const struct tl_source *s = tl_source(p->t, i);
-		bool has = p->ev[i].e[0].ev || p->ev[i].e[1].ev;
 
-		host |= has && !s->guest;
-		guest |= has && s->guest && s->vm == vm;
+		host |= !s->guest && event_find(s->fmt, EV_MSR, 3)->ev;
+		guest |= s->guest && s->vm == vm && (event_find(s->fmt, EV_READ_MSR, 2)->ev ||
+						     event_find(s->fmt, EV_WRITE_MSR, 2)->ev);
 	}
 	return host && guest;
 }
@@ -214,7 +191,6 @@ void msr_pairs_free(struct msr_pairs *p)
 		free(p->stats[i]);
 	}
 	free(p->stats);
-	free(p->ev);
 	free(p->v);
 	u64map_free(&p->by_key);
 	free(p);

@@ -125,7 +125,6 @@ struct host_thread {
 struct host_side {
 	struct qanchors *out;
 	int64_t vm;
-	struct event_type type[ARRAY_SIZE(host_events)];
 	struct u64map by_tid;
 	struct host_thread *t;
 	size_t tcap;
@@ -219,7 +218,7 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	uint64_t f[2] = { 0 };
 
 	for (size_t k = 0; k < host_events[at].need; k++)
-		if (!fmt_u64(&h->type[at].f[k], i->rec, &f[k]))
+		if (!fmt_u64(&event_type_of(i->ev)->f[k], i->rec, &f[k]))
 			return;
 	if (h->out->n + 2 > QANCHOR_MAX)
 		return;
@@ -227,7 +226,7 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	if (t->gaps != h->gaps) /* events may have been lost: nothing follows from earlier ones */
 		*t = (struct host_thread){ .gaps = h->gaps };
 	if (e == EV_PRINT) {
-		const struct fmt_field *buf = &h->type[at].f[0];
+		const struct fmt_field *buf = &event_type_of(i->ev)->f[0];
 		struct fmt_value text;
 		size_t n = 0;
 
@@ -282,8 +281,6 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 	size_t n;
 
 	out->first = UINT64_MAX;
-	for (size_t e = 0; e < ARRAY_SIZE(host_events); e++)
-		event_find(map->fmt, host_events[e].role, host_events[e].need, &h.type[e]);
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
 	if (!ret)
@@ -295,9 +292,10 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 				continue;
 			h.out->first = MIN(h.out->first, item->host);
 			h.out->last = item->host;
-			while (item->ev && e < ARRAY_SIZE(host_events) && item->ev != h.type[e].ev)
+			while (e < ARRAY_SIZE(host_events) &&
+			       host_events[e].role != event_role_of(item->ev))
 				e++;
-			if (item->ev && e < ARRAY_SIZE(host_events))
+			if (e < ARRAY_SIZE(host_events))
 				host_event(&h, item, e);
 		}
 	tl_free(t);

@@ -322,25 +322,14 @@ static const char *device_at(const struct qdevices *d, uint64_t addr, uint64_t h
 	return v ? v->name : NULL; /* NULL: given back */
 }
 
-void qdevices_bells(struct qdevices *d, const struct fmt *fmt)
-{
-	struct event_type t;
-
-	event_find(fmt, EV_FAST_MMIO, 1, &t);
-	d->bell[0].ev = t.ev;
-	d->bell[0].gpa = t.f[0];
-	event_find(fmt, EV_MMIO, 2, &t);
-	d->bell[1].ev = t.ev;
-	d->bell[1].gpa = t.f[1];
-}
-
 void qdevices_item(const struct qdevices *d, struct tl_item *item)
 {
+	const struct event_type *e = event_type_of(item->ev); /* kvm_mmio is AMD's */
 	uint64_t gpa;
 
-	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
-		if (item->ev == d->bell[i].ev && fmt_u64(&d->bell[i].gpa, item->rec, &gpa))
-			item->device = device_at(d, gpa, item->host, item->vm);
+	if (!item->src->index && (e->role == EV_FAST_MMIO || e->role == EV_MMIO) &&
+	    fmt_u64(&e->f[e->role == EV_MMIO], item->rec, &gpa))
+		item->device = device_at(d, gpa, item->host, item->vm);
 }
 
 void qdevices_free(struct qdevices *d)
@@ -778,17 +767,17 @@ void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
 struct qmarker *qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg),
 			    void *arg)
 {
-	struct event_type print;
+	const struct event_type *print = event_find(map->fmt, EV_PRINT, 1);
 	struct qmarker *m;
 
-	if (!event_find(map->fmt, EV_PRINT, 1, &print))
+	if (!print->ev)
 		return NULL;
 	m = xcalloc(1, sizeof(*m));
 	m->map = map;
 	m->get = get;
 	m->arg = arg;
-	m->print = print.ev;
-	m->text = print.f[0].off; /* an array without a size, the last field */
+	m->print = print->ev;
+	m->text = print->f[0].off; /* an array without a size, the last field */
 	qtypes_init(&m->types);
 	return m;
 }

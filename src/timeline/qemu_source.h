@@ -44,10 +44,6 @@ struct qdevices {
 	struct u64map region; /* address: index + 1 into name */
 	char **name;
 	size_t nname, name_cap;
-	struct { /* the host's kvm_fast_mmio (Intel) and kvm_mmio (AMD); NULL: it has none */
-		const struct fmt_event *ev;
-		struct fmt_field gpa;
-	} bell[2];
 };
 
 /* After the last one: the names. */

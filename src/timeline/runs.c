@@ -45,8 +45,6 @@ size_t run_list_at(const struct run_list *l, uint64_t host)
 
 struct collect {
 	struct runs *r;
-	struct turn_events turns;
-	struct msr_pair_events msr;
 	uint64_t blind_until, gaps; /* host events were lost up to here; so often */
 };
 
@@ -104,7 +102,7 @@ static void collect_item(struct collect *c, const struct tl_item *i)
 	}
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return;
-	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE) {
+	if (msr_pair_match(false, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE) {
 		/* Each is written once; one that is written again belongs to nobody (time 0). */
 		uint64_t key = deadline_key(i->tid, value);
 		bool again = u64map_get(&c->r->deadline, key, NULL);
@@ -112,7 +110,7 @@ static void collect_item(struct collect *c, const struct tl_item *i)
 		if (again || c->r->ndeadline++ < MAX_DEADLINES) /* it only helps */
 			(void)!u64map_put(&c->r->deadline, key, again ? 0 : i->host);
 	}
-	e = turn_event_of(&c->turns, i->ev);
+	e = turn_event_of(i->ev);
 	if (e == TURN_OTHER)
 		return;
 	t = xu64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
@@ -131,8 +129,6 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	int ret;
 
 	*out = c.r;
-	msr_pair_events_init(&c.msr, map->fmt, false);
-	turn_events_init(&c.turns, map->fmt);
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
 	if (!ret)

@@ -20,6 +20,7 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 	t->nsrc++;
 	s->comms = comms_new(cap, fmt);
 	s->names = s->comms;
+	exit_names_init(&s->exits, event_format(fmt, EV_EXIT), cap->vendor);
 	return s;
 }
 
@@ -115,7 +116,6 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 		qdevices_name(&t->devices);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
-	qdevices_bells(&t->devices, t->map->fmt);
 	return 0;
 }
 

@@ -37,18 +37,21 @@ void loghist_bounds(unsigned int bucket, uint64_t *lo, uint64_t *hi)
 	*hi = *lo + (((uint64_t)1 << shift) - 1);
 }
 
-uint64_t *loghist_bucket(struct loghist *h, size_t bucket)
+uint32_t *loghist_bucket(struct loghist_rows *h, size_t bucket)
 {
-	uint64_t **row = &h->row[bucket / LOGHIST_STEPS];
+	uint8_t *at = &h->at[bucket / LOGHIST_STEPS];
 
-	*row = *row ?: xcalloc(LOGHIST_STEPS, sizeof(**row));
-	return &(*row)[bucket % LOGHIST_STEPS];
+	if (!*at) {
+		h->row = xmem(realloc(h->row, (h->n + 1u) * sizeof(*h->row)));
+		memset(h->row[h->n], 0, sizeof(*h->row));
+		*at = ++h->n;
+	}
+	return &h->row[*at - 1][bucket % LOGHIST_STEPS];
 }
 
 void loghist_free(struct loghist *h)
 {
-	for (size_t i = 0; h && i < ARRAY_SIZE(h->row); i++)
-		free(h->row[i]);
+	free(h ? h->rows.row : NULL);
 	if (h)
 		memset(h, 0, sizeof(*h));
 }
@@ -59,7 +62,7 @@ void loghist_add(struct loghist *h, uint64_t v)
 	h->max = MAX(h->max, v);
 	h->n++;
 	h->sum += v;
-	++*loghist_bucket(h, loghist_index(v));
+	++*loghist_bucket(&h->rows, loghist_index(v));
 }
 
 uint64_t loghist_percentile(const struct loghist *h, uint64_t num, uint64_t den)
@@ -87,6 +90,13 @@ uint64_t loghist_mean(const struct loghist *h)
 	return h->n ? (uint64_t)((h->sum + h->n / 2) / h->n) : 0;
 }
 
+void loghist_rows_add(struct loghist_rows *to, const struct loghist_rows *from)
+{
+	for (size_t o = 0; o < ARRAY_SIZE(from->at); o++)
+		for (size_t i = 0; from->at[o] && i < LOGHIST_STEPS; i++)
+			*loghist_bucket(to, o * LOGHIST_STEPS + i) += from->row[from->at[o] - 1][i];
+}
+
 void loghist_merge(struct loghist *to, const struct loghist *from)
 {
 	if (!from->n)
@@ -95,7 +105,5 @@ void loghist_merge(struct loghist *to, const struct loghist *from)
 	to->max = MAX(to->max, from->max);
 	to->n += from->n;
 	to->sum += from->sum;
-	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
-		if (loghist_count(from, i))
-			*loghist_bucket(to, i) += loghist_count(from, i);
+	loghist_rows_add(&to->rows, &from->rows);
 }

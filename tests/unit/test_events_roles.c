@@ -21,7 +21,7 @@ static void test_names_are_the_kernels(void **state __unused_arg)
 	struct capture c = { .long_size = 8 };
 	const char *sys, *name, *text;
 	unsigned int found = 0;
-	struct event_type e;
+	const struct event_type *e;
 	struct fmt *f;
 
 	for (size_t i = 0; (text = enc_format_at(i, &sys, &name)); i++)
@@ -31,15 +31,17 @@ static void test_names_are_the_kernels(void **state __unused_arg)
 		enum event_role role = (enum event_role)r;
 
 		assert_null(event_field(role, EVENT_FIELDS));
-		if (!event_find(f, role, 0, &e))
+		e = event_find(f, role, 0);
+		if (!e->ev)
 			continue;
 		found++;
-		assert_ptr_equal(e.ev, event_format(f, role));
-		assert_string_equal(fmt_name(e.ev), event_name(role));
-		assert_int_equal(event_role_of(e.ev), role);
+		assert_ptr_equal(e->ev, event_format(f, role));
+		assert_string_equal(fmt_name(e->ev), event_name(role));
+		assert_int_equal(event_role_of(e->ev), role);
+		assert_ptr_equal(event_type_of(e->ev), e); /* found once */
 		for (size_t k = 0; event_field(role, k); k++)
-			if (!e.f[k].size && strncmp(event_field(role, k), "buf", 3))
-				fail_msg("%s has no %.*s", fmt_name(e.ev), EVENT_FIELD(event_field(role, k)));
+			if (!e->f[k].size && strncmp(event_field(role, k), "buf", 3))
+				fail_msg("%s has no %.*s", fmt_name(e->ev), EVENT_FIELD(event_field(role, k)));
 	}
 	assert_true(found >= 15);
 	fmt_free(f);
@@ -59,11 +61,14 @@ static void test_old_names(void **state __unused_arg)
 {
 	struct capture c = { .long_size = 8 };
 	struct fmt *f = two(&c, "kvm", "kvm_inj_virq", U32("irq", 8));
-	struct event_type e;
+	const struct event_type *e = event_find(f, EV_INJECT, 1);
 
-	assert_true(event_find(f, EV_INJECT, 1, &e));
-	assert_int_equal(e.f[0].off, 8);
-	assert_int_equal(e.f[1].size, 0);
+	assert_non_null(e->ev);
+	assert_int_equal(e->have, 1);
+	assert_int_equal(e->f[0].off, 8);
+	assert_int_equal(e->f[1].size, 0);
+	assert_int_equal(e->plain[1], 12);
+	assert_int_equal(e->plain[2], 0);
 	assert_string_equal(event_field(EV_INJECT, 0), "vector|irq soft reinjected");
 	fmt_free(f);
 	free_formats(&c);
@@ -73,14 +78,10 @@ static void test_needed_fields(void **state __unused_arg)
 {
 	struct capture c = { .long_size = 8 };
 	struct fmt *f = two(&c, "sched", "sched_switch", U32("prev_pid", 8) U32("next_pid", 12));
-	struct event_type e;
 
-	assert_true(event_find(f, EV_SWITCH, 1, &e));
-	assert_int_equal(e.f[2].off, 12); /* not moved up where one before it lacks */
-	assert_false(event_find(f, EV_SWITCH, 2, &e));
-	assert_null(e.ev);
-	assert_false(event_find(f, EV_ENTRY, 0, &e));
-	assert_null(e.ev);
+	assert_int_equal(event_find(f, EV_SWITCH, 1)->f[2].off, 12); /* not moved up where one before it lacks */
+	assert_null(event_find(f, EV_SWITCH, 2)->ev);
+	assert_null(event_find(f, EV_ENTRY, 0)->ev);
 	assert_null(event_format(f, EV_VECTOR_ENTRY));
 	fmt_free(f);
 	free_formats(&c);
@@ -90,18 +91,30 @@ static void test_endings(void **state __unused_arg)
 {
 	struct capture c = { .long_size = 8 };
 	struct fmt *f = two(&c, "irq_vectors", "no_such_vector_yet_exit", U32("vector", 8));
-	const struct fmt_event *ev = fmt_at(f, 0);
-	struct event_type e;
+	bool seen[EV_ROLES] = { false };
 
-	assert_int_equal(event_role_of(ev), EV_VECTOR_EXIT);
-	assert_false(event_is(ev, EV_VECTOR_ENTRY));
+	assert_int_equal(event_role_of(fmt_at(f, 0)), EV_VECTOR_EXIT);
+	assert_true(event_handler_ends(f, fmt_at(f, 0), NULL)); /* none begins there */
 	fmt_free(f);
 	free_formats(&c);
 	c = (struct capture){ .long_size = 8 };
 	f = two(&c, "xen", "some_entry", U32("vector", 8));
 	assert_int_equal(event_role_of(fmt_at(f, 0)), EV_NONE);
-	assert_true(event_resolve(fmt_at(f, 0), EV_NONE, 1, &e));
-	assert_int_equal(e.f[0].size, 0);
+	assert_int_equal(event_type_of(fmt_at(f, 0))->f[0].size, 0);
+	assert_ptr_equal(event_type_of(fmt_at(f, 0))->ev, fmt_at(f, 0));
+	assert_int_equal(event_role_of(NULL), EV_NONE);
+	fmt_free(f);
+	free_formats(&c);
+	c = (struct capture){ .long_size = 8 };
+	f = two(&c, "irq_vectors", "lost_entry", U32("vector", 8));
+	assert_false(event_handler_ends(f, fmt_at(f, 0), NULL));
+	fmt_free(f);
+	free_formats(&c);
+	c = (struct capture){ .long_size = 8 };
+	f = two(&c, "irq", "irq_handler_entry", U32("irq", 8));
+	assert_false(event_handler_ends(f, fmt_at(f, 0), seen));
+	seen[EV_IRQ_EXIT] = true;
+	assert_true(event_handler_ends(f, fmt_at(f, 0), seen));
 	fmt_free(f);
 	free_formats(&c);
 }

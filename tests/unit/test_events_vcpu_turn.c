@@ -41,7 +41,6 @@ static void test_turns(void **state __unused_arg)
 static void test_events(void **state __unused_arg)
 {
 	struct capture c = { .long_size = 8 };
-	struct turn_events t;
 	struct fmt *f;
 
 	add_format(&c, "kvm", "kvm_entry", enc_format("kvm", "kvm_entry"));
@@ -50,15 +49,12 @@ static void test_events(void **state __unused_arg)
 	add_format(&c, "irq_vectors", "call_function_entry", enc_format("irq_vectors", "call_function_entry"));
 	add_format(&c, "irq_vectors", "call_function_exit", enc_format("irq_vectors", "call_function_exit"));
 	f = load(&c);
-	turn_events_init(&t, f);
-	assert_int_equal(turn_event_of(&t, fmt_find(f, "kvm", "kvm_entry")), TURN_ENTRY);
-	assert_int_equal(turn_event_of(&t, fmt_find(f, "kvm", "kvm_exit")), TURN_EXIT);
-	assert_int_equal(turn_event_of(&t, fmt_find(f, "sched", "sched_switch")), TURN_LEFT);
-	assert_int_equal(turn_event_of(&t, fmt_find(f, "irq_vectors", "call_function_entry")), TURN_LEFT);
-	assert_int_equal(turn_event_of(&t, fmt_find(f, "irq_vectors", "call_function_exit")), TURN_OTHER);
-	assert_int_equal(turn_event_of(&t, NULL), TURN_OTHER);
-	t = (struct turn_events){ .entry = NULL };
-	assert_int_equal(turn_event_of(&t, NULL), TURN_OTHER);
+	assert_int_equal(turn_event_of(fmt_find(f, "kvm", "kvm_entry")), TURN_ENTRY);
+	assert_int_equal(turn_event_of(fmt_find(f, "kvm", "kvm_exit")), TURN_EXIT);
+	assert_int_equal(turn_event_of(fmt_find(f, "sched", "sched_switch")), TURN_LEFT);
+	assert_int_equal(turn_event_of(fmt_find(f, "irq_vectors", "call_function_entry")), TURN_LEFT);
+	assert_int_equal(turn_event_of(fmt_find(f, "irq_vectors", "call_function_exit")), TURN_OTHER);
+	assert_int_equal(turn_event_of(NULL), TURN_OTHER);
 	fmt_free(f);
 	free_formats(&c);
 }
