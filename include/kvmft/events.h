@@ -144,7 +144,7 @@ enum event_role {
 struct event_type {
 	const struct fmt_event *ev;	  /* of its formats; NULL: it has none such */
 	enum event_role role;
-	uint8_t have;			  /* the kernel has so many of its fields, from the first on */
+	uint8_t have;			  /* so many of its fields, from the first on, are there */
 	enum { ENDS_UNKNOWN, ENDS_NOT, ENDS } ends; /* event_handler_ends() */
 	struct fmt_field f[EVENT_FIELDS]; /* as above; size 0 if the kernel lacks it */
 	/* Of n: a record that long has the first n, as fmt_number() reads them; 0: it may not. */

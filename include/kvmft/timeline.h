@@ -358,7 +358,7 @@ void msr_pairs_free(struct msr_pairs *p);
 
 /* ---- the events themselves, also used elsewhere ---- */
 
-/* Whether rec, of type ev, is an access that makes pairs, by a host or a guest: its kind and value. */
+/* Whether rec, of type ev, is an access of that side that makes pairs: its kind and value. */
 bool msr_pair_match(bool guest, const struct fmt_event *ev, const struct rec *rec,
 		    enum msr_pair *kind, uint64_t *value);
 

@@ -291,7 +291,8 @@ static void name_exit(const struct blame *b, const struct blame_vcpu *v, struct 
 
 	if (p->name[0])
 		return;
-	exit_reason_text(&tl_source(b->t, 0)->exits, v->why.isa, v->why.reason, reason, sizeof(reason));
+	exit_reason_text(&tl_source(b->t, 0)->exits, v->why.isa, v->why.reason, reason,
+			 sizeof(reason));
 	if (v->what)
 		snprintf(what, sizeof(what), " %s 0x%llx", v->what, (unsigned long long)v->address);
 	snprintf(p->name, sizeof(p->name), "%.24s%s%s", reason, what, more);

@@ -137,6 +137,10 @@ int stuck_watch_begin(struct stuck *s);
 /* As much as ns of CPU time allow, at least a sub-buffer. last: of each CPU, and events end. */
 int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
 void stuck_watch_end(struct stuck *s);
+/* The kernel counts, from now on, exits of vCPUs of which the ring shows too little, if it can. */
+void stuck_hist_some(struct stuck *s);
+/* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
+int stuck_hist_read(struct stuck *s);
 /* Finds the events in s->ev.fmt. */
 void stuck_watch_events(struct stuck *s);
 /* Any event. */
@@ -152,11 +156,6 @@ bool stuck_recording_note(const struct stuck *s);
 /* The same in JSON; nothing of a live look. */
 struct json;
 void stuck_recording_needs(const struct stuck *s, struct json *j);
-
-/* Exits are counted by the kernel from now on, of vCPUs of which the ring shows too little, if it loses most and the kernel can. */
-void stuck_hist_some(struct stuck *s);
-/* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
-int stuck_hist_read(struct stuck *s);
 
 /* ---- words.c ---- */
 
