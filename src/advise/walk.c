@@ -336,7 +336,6 @@ void advise_free(struct advise *a)
 
 void advise_feed(struct advise *a, const struct tl_item *i)
 {
-	const struct event_type *e;
 	struct advise_vm *vm;
 	struct advise_vcpu *v;
 	enum event_role role;
@@ -351,8 +350,7 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	}
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker)
 		return;
-	e = event_type_of(i->ev);
-	role = e->role;
+	role = event_role_of(i->ev);
 	switch (role) {
 	case EV_SWITCH: advise_switch(a, i); return;
 	case EV_WAKEUP: advise_wake(a, i); return;

@@ -289,7 +289,6 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 
 void boot_find(struct boot *b, const struct tl_item *i)
 {
-	const struct event_type *e;
 	enum event_role r;
 	struct boot_vm *v;
 	uint64_t f[4], at;
@@ -309,8 +308,7 @@ void boot_find(struct boot *b, const struct tl_item *i)
 	}
 	if (!i->ev || i->marker || i->unplaced)
 		return;
-	e = event_type_of(i->ev);
-	r = e->role;
+	r = event_role_of(i->ev);
 	if (!r && !b->until)
 		return;
 	for (size_t k = 0; k < ARRAY_SIZE(f); k++)

@@ -232,25 +232,11 @@ const struct event_arch *event_arch_of_exit(const struct fmt_event *ev)
 	return found;
 }
 
-/* The role and its definition; NULL: it has none. */
-static const struct event_def *def_of(const struct fmt_event *ev, enum event_role *role)
-{
-	const struct event_def *d;
-
-	for (int r = EV_NONE + 1; r < EV_ROLES; r++)
-		for (size_t i = 0; (d = def_at((enum event_role)r, i)); i++)
-			if (is_def(ev, d)) {
-				*role = (enum event_role)r;
-				return d;
-			}
-	return NULL;
-}
-
 const struct event_type *event_type_new(const struct fmt_event *ev)
 {
 	static const struct event_type none = { .plain = { 1 } };
+	const struct event_def *d = NULL, *of;
 	const struct event_arch *a;
-	const struct event_def *d;
 	const char *names;
 	struct event_type *t;
 
@@ -260,7 +246,12 @@ const struct event_type *event_type_new(const struct fmt_event *ev)
 	fmt_event_means(ev, t);
 	t->ev = ev;
 	t->plain[0] = 1;
-	d = def_of(ev, &t->role);
+	for (int r = EV_NONE + 1; r < EV_ROLES && !d; r++)
+		for (size_t i = 0; !d && (of = def_at((enum event_role)r, i)); i++)
+			if (is_def(ev, of)) {
+				t->role = (enum event_role)r;
+				d = of;
+			}
 	a = t->role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
 	d = a ? a->exit : d;
 	for (size_t i = 0; d && i < EVENT_FIELDS && (names = event_def_field(d, i)); i++) {

@@ -64,7 +64,7 @@ static const struct lat_event {
 	{ EV_CALL_SEND, ON_HOST | ON_GUEST, .n = 2 },
 	{ EV_CALL_RECEIVE, ON_HOST | ON_GUEST, .n = 2 },
 	{ EV_CALL_END, ON_HOST | ON_GUEST, .n = 2 },
-	{ EV_NET_HEAD, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
+	{ EV_NET_HEAD, ON_HOST | ON_GUEST, .n = 3 },
 	{ EV_VECTOR_ENTRY, ON_GUEST, .n = 2 }, { EV_VECTOR_EXIT, ON_GUEST, .n = 2 },
 };
 
@@ -79,7 +79,7 @@ struct lat_decoder {
 	} exits[64]; /* those seen last, by the reason's low bits */
 };
 
-static enum event_role kind_of(const struct lat_event *e)
+static enum event_role event_kind(const struct lat_event *e)
 {
 	return e->as ?: e->role;
 }
@@ -87,7 +87,7 @@ static enum event_role kind_of(const struct lat_event *e)
 void lat_decoder_spare(struct lat_decoder *d, bool mem)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		enum event_role r = kind_of(&events[i]);
+		enum event_role r = event_kind(&events[i]);
 
 		/* Few need their fields to show what a vCPU's thread does. */
 		if (r != EV_EXIT && r != EV_SWITCH && r != EV_WAKEUP && !(mem && lat_mem_is(r)))
@@ -99,7 +99,7 @@ void lat_decoder_spare(struct lat_decoder *d, bool mem)
 void lat_decoder_states(struct lat_decoder *d)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		enum event_role r = kind_of(&events[i]);
+		enum event_role r = event_kind(&events[i]);
 
 		if (r >= EV_WAKING && r != EV_WAKEUP && !(r >= EV_IRQ_ENTRY && r <= EV_VECTOR_EXIT))
 			d->of[events[i].role] = NULL;
@@ -119,7 +119,7 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		const struct lat_event *e = d->of[event_role_of(fmt_at(fmt, i))];
 
 		if (e)
-			d->has[kind_of(e)] = true;
+			d->has[event_kind(e)] = true;
 	}
 	return d;
 }
@@ -164,7 +164,7 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 
 	if (!d->of[e->role])
 		return false;
-	in->kind = kind_of(d->of[e->role]);
+	in->kind = event_kind(d->of[e->role]);
 	decode_fields(e, d->n[e->role], i, in);
 	if (in->kind == EV_EXIT) {
 		why = exit_why(&i->src->exits, in->f[0], in->f[1]);
@@ -197,23 +197,4 @@ void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char 
 	buf[0] = '\0';
 	if (text)
 		fmt_str(&e->f[text], in->i->rec, buf, size);
-}
-
-size_t lat_decode_bytes(const struct lat_decoder *d, const struct lat_in *in, void *buf,
-			size_t size)
-{
-	const struct event_type *e = event_type_of(in->i->ev);
-	const struct fmt_field *f = &e->f[d->of[e->role]->text];
-	const struct rec *r = in->i->rec;
-	size_t n = MIN(f->size, size);
-
-	if (f->is_dynamic || f->off > r->len || n > r->len - f->off)
-		return 0;
-	memcpy(buf, r->data + f->off, n);
-	return n;
-}
-
-void lat_decoder_free(struct lat_decoder *d)
-{
-	free(d);
 }

@@ -861,7 +861,7 @@ void lat_free(struct lat *l)
 	if (!l)
 		return;
 	for (size_t i = 0; l->dec && i < l->nsrc; i++)
-		lat_decoder_free(l->dec[i]);
+		free(l->dec[i]);
 	free(l->dec);
 	free(l->seen);
 	spans_free(l->spans);

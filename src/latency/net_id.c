@@ -103,16 +103,17 @@ static bool parse6(const uint8_t *b, struct net_flow *f)
 /* before: bytes of the packet before its IP header. All zero if it tells nothing. */
 static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_t before)
 {
-	const struct lat_decoder *d = l->dec[in->i->src->index];
+	const struct fmt_field *head = &event_type_of(in->i->ev)->f[3];
+	const uint8_t *b = in->i->rec->data + head->off;
+	size_t n = MIN(head->size, HEAD6);
 	struct net_ident ident = { 0 };
 	struct lat_net *m = l->net;
 	struct net_flow f = { 0 }, *to = NULL;
 	uint64_t key;
-	uint8_t b[HEAD6];
-	size_t n = lat_decode_bytes(d, in, b, sizeof(b));
 
 	/* What is not in the packet's first piece of memory was not read. */
-	if (n < HEAD4 || in->f[1] < in->f[2] || in->f[1] - in->f[2] < before + n ||
+	if (n < HEAD4 || head->is_dynamic || head->off + n > in->i->rec->len ||
+	    in->f[1] < in->f[2] || in->f[1] - in->f[2] < before + n ||
 	    !(n < HEAD6 ? parse4(b, &f, &ident.strong) : parse6(b, &f)))
 		return ident;
 	ident.id = hash_bytes(&m->key, b, n) | 1;

@@ -41,6 +41,7 @@ struct lat_in {
 
 struct lat_decoder; /* of one source */
 
+/* To be freed. */
 struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest);
 /* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
 void lat_decoder_spare(struct lat_decoder *d, bool mem);
@@ -54,10 +55,6 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
 bool lat_decoder_has(const struct lat_decoder *d, enum event_role kind);
 /* The text field of the event (device or handler name, comm); "" when there is none. */
 void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char *buf, size_t size);
-/* Its bytes as they were recorded, at most size; how many. */
-size_t lat_decode_bytes(const struct lat_decoder *d, const struct lat_in *in, void *buf,
-			size_t size);
-void lat_decoder_free(struct lat_decoder *d);
 
 /* ---- interrupts ---- */
 

@@ -244,14 +244,6 @@ static uint64_t lost_events(const struct stuck *s, bool *unread)
 	return n + left;
 }
 
-/* Whether most events were lost so far, or not read. */
-static bool watch_lossy(const struct stuck *s)
-{
-	bool unread = false;
-
-	return lost_events(s, &unread) > s->ev.read;
-}
-
 /*
  * ---- exits counted by the kernel, by thread, reason and RIP, in a hist trigger ----
  *
@@ -312,15 +304,6 @@ static size_t mark(struct stuck *s, bool all)
 	return n;
 }
 
-static int hist_all(struct stuck *s)
-{
-	const char *why = hist_lacks(s);
-
-	if (why)
-		return err_lack(s->err, ENOTSUP, "--engine hist: %s", why);
-	return hist_begin(s, mark(s, true), true, s->err);
-}
-
 static void unmark(struct stuck *s)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -330,9 +313,11 @@ static void unmark(struct stuck *s)
 void stuck_hist_some(struct stuck *s)
 {
 	struct kvmft_err none = { .text = "" };
+	bool unread = false;
 	size_t n;
 
-	if (hist_lacks(s) || !watch_lossy(s))
+	/* Most events were lost so far, or not read. */
+	if (hist_lacks(s) || lost_events(s, &unread) <= s->ev.read)
 		return;
 	n = mark(s, false);
 	/* The ring goes on without it. */
@@ -469,8 +454,12 @@ int stuck_watch_begin(struct stuck *s)
 	ret = ret ?: make_instance(s);
 	if (ret)
 		return ret;
-	if (s->c->engine == STUCK_ENGINE_HIST)
-		ret = hist_all(s);
+	if (s->c->engine == STUCK_ENGINE_HIST) {
+		const char *why = hist_lacks(s);
+
+		ret = why ? err_lack(s->err, ENOTSUP, "--engine hist: %s", why)
+			  : hist_begin(s, mark(s, true), true, s->err);
+	}
 	if (ret)
 		return ret;
 	ev->geom = subbuf_geom_here(kinst_subbuf_size(s->k));

@@ -48,9 +48,7 @@ struct qdevices {
 
 /* After the last one: the names. */
 void qdevices_name(struct qdevices *d);
-/* Which events of the host have a doorbell's address; for qdevices_item(). fmt is borrowed. */
-void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
-/* Sets the device of an event that is such a one. */
+/* Sets the device of an event of the host that has a doorbell's address. */
 void qdevices_item(const struct qdevices *d, struct tl_item *item);
 void qdevices_free(struct qdevices *d);
 
