@@ -100,8 +100,7 @@ void win_free(struct windows *w);
  * Accesses of MSRs that both sides traced narrow the search if there are any: the host handles such
  * an access before the guest's event of it, and usually shortly before.
  *
- * Large amounts of data are thinned, so memory is bounded: events are dropped evenly, and windows
- * with a short gap between them are joined. Neither can exclude the true offset.
+ * Large amounts of events are thinned, so memory is bounded: they are dropped evenly.
  */
 
 struct solve;
@@ -160,30 +159,29 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
  * may be called again. r->found or r->why.
  */
 void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r);
-/*
- * How many events of vCPU number i a result leaves without a place, before or after those that it
- * fits, though the vCPU ran on the host without a guest event there: its clock may have been moved,
- * and where to is not known. After a run.
- */
-uint64_t solve_leaves(const struct solve *s, size_t i, const struct solve_result *r);
-/* Host times between which a result puts events into windows; from > to: none. After a run. */
-struct solve_span {
-	int64_t from, to;
-};
-struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r);
-/*
- * The events of vCPU number i, if a result puts none of them into the time known of it, though the
- * vCPU ran again and again in that span, where some should be; else 0.
- */
-uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
-		      const struct solve_span *span);
 /* vCPUs with windows and events, in no order. */
 size_t solve_vcpus(const struct solve *s);
 uint32_t solve_vcpu_id(const struct solve *s, size_t i);
 enum solve_fit { SOLVE_UNKNOWN, SOLVE_INSIDE, SOLVE_OUTSIDE };
-/* How many events of vCPU number i are inside and outside with the result's offset. */
-void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
-		 uint64_t *outside);
+/* What a result says about the events of a vCPU. */
+struct solve_counts {
+	uint64_t inside, outside; /* the rest is outside all known time */
+	int64_t from, to;	  /* host times between which some are inside; from > to: none */
+	/*
+	 * Without a place, before or after those that it fits, though the vCPU ran on the host
+	 * without a guest event there: its clock may have been moved, and where to is not known.
+	 */
+	uint64_t left;
+};
+/* Of vCPU number i. After a run. */
+void solve_count(const struct solve *s, size_t i, const struct solve_result *r,
+		 struct solve_counts *c);
+/*
+ * The events of vCPU number i, if none of them is in the time known of it, though the vCPU ran
+ * again and again between all->from and all->to, where some should be; else 0.
+ */
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_counts *c,
+		      const struct solve_counts *all);
 void solve_free(struct solve *s);
 
 /*
@@ -212,8 +210,8 @@ struct solution {
 
 /* What the events of s show: out->r.found or out->r.why. */
 void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out);
-/* The same for one vCPU, added to out->own if it is sure. */
-void solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out);
+/* The same for vCPU number i, added to out->own if it is sure. */
+void solution_find_vcpu(struct solve *s, size_t i, struct solution *out);
 /* What is known about a vCPU from elsewhere. */
 void solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r);
 /* Makes s->own what holds for vCPUs about which nothing is known. */

@@ -351,26 +351,33 @@ static void set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
  */
 struct fitting {
 	const struct solve_result *r;
-	struct solve_span span; /* in which the anchor has events */
-	uint64_t inside;	/* this many of its events are */
+	struct solve_counts anchor;
+	uint64_t inside; /* this many of its events are */
 	int32_t tid;
 	bool tried, may; /* there are such threads; no event contradicts one of them */
 };
 
+/* Counts the vCPU's events. How many are absent. */
+static uint64_t count_vcpu(const struct regroup *g, uint32_t vcpu, const struct fitting *f,
+			   struct solve_counts *c)
+{
+	size_t i = 0;
+
+	while (solve_vcpu_id(g->s, i) != vcpu)
+		i++;
+	solve_count(g->s, i, f->r, c);
+	return solve_absent(g->s, i, c, &f->anchor);
+}
+
 static void fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
 {
-	uint64_t inside = 0, outside = 0, absent = 0;
+	struct solve_counts c;
 
 	set_thread(g, vcpu, tid);
-	for (size_t i = 0; i < solve_vcpus(g->s); i++)
-		if (solve_vcpu_id(g->s, i) == vcpu) {
-			solve_count(g->s, i, f->r, &inside, &outside);
-			absent = solve_absent(g->s, i, f->r, &f->span);
-		}
 	f->tried = true;
-	f->may |= !outside && !absent;
-	if (!outside && inside > f->inside) {
-		f->inside = inside;
+	f->may |= !count_vcpu(g, vcpu, f, &c) && !c.outside;
+	if (!c.outside && c.inside > f->inside) {
+		f->inside = c.inside;
 		f->tid = tid;
 	}
 	set_thread(g, vcpu, 0);
@@ -411,8 +418,7 @@ static void try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 
 	set_thread(g, g->cpu[anchor].vcpu, tid);
 	solve_run(g->s, SOLVE_ALL, &r);
-	if (r.found)
-		f.span = solve_span_of(g->s, &r);
+	count_vcpu(g, g->cpu[anchor].vcpu, &f, &f.anchor);
 	set_thread(g, g->cpu[anchor].vcpu, 0);
 	if (!r.found || r.equal || r.outside)
 		return;
@@ -504,6 +510,7 @@ static bool same_as_another(const struct matcher *m, const struct solve *s, size
 			    struct solve_result *r)
 {
 	const struct epoch_vm *e = m->map->vm[vm].epochs;
+	struct solve_counts c;
 
 	for (size_t i = 0; e && i < e->n; i++) {
 		const struct epoch_vcpu *v = e->vcpus[i];
@@ -512,7 +519,9 @@ static bool same_as_another(const struct matcher *m, const struct solve *s, size
 			continue;
 		*r = (struct solve_result){ .found = true, .offset = v->v[v->n - 1].map.offset };
 		r->offset_lo = r->offset_hi = r->offset;
-		solve_count(s, at, r, &r->inside, &r->outside);
+		solve_count(s, at, r, &c);
+		r->inside = c.inside;
+		r->outside = c.outside;
 		if (!r->outside && r->inside)
 			return true;
 	}
@@ -530,7 +539,7 @@ static void solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 		if (same_as_another(m, s, i, out->vm, &r))
 			solution_add(&out->sol, id, &r);
 		else
-			solution_find_vcpu(s, id, &out->sol);
+			solution_find_vcpu(s, i, &out->sol);
 	}
 }
 

@@ -27,18 +27,19 @@ static void find_own(struct solve *s, struct solution *out)
 	for (size_t i = 0; i < solve_vcpus(s); i++) {
 		struct solve_result r = out->r;
 		uint32_t id = solve_vcpu_id(s, i);
-		uint64_t left;
+		struct solve_counts c = { 0 };
 
 		if (solve_vcpus(s) > 1)
 			solve_run(s, id, &r);
-		left = r.found && serves(r.inside, r.outside) ? solve_leaves(s, i, &r) : 0;
-		if (!r.found || left) {
+		if (r.found && serves(r.inside, r.outside))
+			solve_count(s, i, &r, &c);
+		if (!r.found || c.left) {
 			out->missed = id;
 			out->missed_why = r.found ? "it seems to have changed meanwhile" : r.why;
 		}
 		solution_add(out, id, &r);
 		if (r.found)
-			out->own[out->n_own - 1].left = left;
+			out->own[out->n_own - 1].left = c.left;
 	}
 	for (size_t i = 0; i < out->n_own; i++)
 		if (!most || out->own[i].r.inside > most->r.inside)
@@ -58,7 +59,7 @@ static bool has_own(const struct solution *s, uint32_t vcpu)
 
 void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
 {
-	struct solve_span span;
+	struct solve_counts c, all = { .from = INT64_MAX, .to = INT64_MIN };
 	const char *why;
 	uint32_t sought;
 	bool need_own;
@@ -69,10 +70,8 @@ void solution_find(struct solve *s, const struct tsc_map *map, struct solution *
 	out->map = *map;
 	/* Too many events of some vCPU contradict what fits the others, or have no place. */
 	for (size_t i = 0; i < solve_vcpus(s) && !need_own; i++) {
-		uint64_t inside, outside;
-
-		solve_count(s, i, &out->r, &inside, &outside);
-		need_own = !serves(inside, outside) || solve_leaves(s, i, &out->r);
+		solve_count(s, i, &out->r, &c);
+		need_own = !serves(c.inside, c.outside) || c.left;
 	}
 	if (need_own)
 		find_own(s, out);
@@ -80,21 +79,27 @@ void solution_find(struct solve *s, const struct tsc_map *map, struct solution *
 	 * The offset used for a vCPU that could not be solved separately may not fit it: contradict
 	 * its events, or move all of them out of the host's recording.
 	 */
-	span = solve_span_of(s, &out->r);
+	for (size_t i = 0; i < solve_vcpus(s); i++) {
+		solve_count(s, i, &out->r, &c);
+		all.from = MIN(all.from, c.from);
+		all.to = MAX(all.to, c.to);
+	}
 	sought = out->missed;
 	why = out->missed_why;
 	if (!why || !has_own(out, sought))
 		out->missed_why = NULL;
 	for (size_t i = 0; out->r.found && i < solve_vcpus(s); i++) {
 		uint32_t id = solve_vcpu_id(s, i);
-		uint64_t inside, outside, absent = solve_absent(s, i, &out->r, &span);
+		uint64_t wrong, absent;
 
+		solve_count(s, i, &out->r, &c);
+		absent = solve_absent(s, i, &c, &all);
+		wrong = c.outside + absent;
 		if (has_own(out, id) || (!out->n_own && !absent))
 			continue;
-		solve_count(s, i, &out->r, &inside, &outside);
-		out->rest += inside + outside + absent;
-		out->rest_outside += outside + absent;
-		if (!outside && !absent)
+		out->rest += c.inside + wrong;
+		out->rest_outside += wrong;
+		if (!wrong)
 			continue;
 		out->missed = id;
 		out->missed_why =
@@ -102,16 +107,15 @@ void solution_find(struct solve *s, const struct tsc_map *map, struct solution *
 	}
 }
 
-void solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
+void solution_find_vcpu(struct solve *s, size_t i, struct solution *out)
 {
+	struct solve_counts c;
 	struct solve_result r;
-	uint64_t left = 0;
 
-	solve_run(s, vcpu, &r);
-	for (size_t i = 0; i < solve_vcpus(s) && r.found; i++)
-		left += solve_vcpu_id(s, i) == vcpu ? solve_leaves(s, i, &r) : 0;
-	if (!r.outside && !r.equal && !left)
-		solution_add(out, vcpu, &r);
+	solve_run(s, solve_vcpu_id(s, i), &r);
+	solve_count(s, i, &r, &c);
+	if (!r.outside && !r.equal && !c.left)
+		solution_add(out, solve_vcpu_id(s, i), &r);
 }
 
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside)

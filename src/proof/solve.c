@@ -38,48 +38,41 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	return v;
 }
 
+static struct vcpu_run run_scaled(const struct solve *s, uint64_t from, uint64_t to)
+{
+	return (struct vcpu_run){ tsc_to_guest(&s->map, from), tsc_to_guest(&s->map, to) };
+}
+
 void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
-	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	struct vcpu_run r = run_scaled(s, entry, exit);
 
-	s->windows += run_list_add(&v->w, entry, exit, s->min_gap);
-	/* Windows with short gaps are joined until there are half as many. */
-	for (bool many = s->windows >= RUNS_MAX; many; many = s->windows > RUNS_MAX / 2) {
-		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
-		s->windows = 0;
-		for (size_t i = 0; i < s->nv; i++) {
-			run_list_join(&s->v[i].w, s->min_gap);
-			s->windows += s->v[i].w.n;
-		}
-	}
+	run_list_add(&vcpu_at(s, vcpu)->w, r.from, r.to, 0);
 }
 
 void solve_clear_windows(struct solve *s, uint32_t vcpu)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 
-	s->windows -= v->w.n;
-	s->scaled = false; /* others would be scaled twice, unless the ratio is 1 */
 	v->w.n = v->ntid = v->np = 0;
 }
 
 void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	uint64_t left = 0;
 
 	if (s->seen++ % s->stride)
 		return;
-	for (size_t i = 0; i < s->nv && s->events >= MAX_EVENTS; i++) { /* drops every other one */
-		struct solve_vcpu *o = &s->v[i];
-
-		for (size_t k = 0; k < o->ne / 2; k++)
-			o->e[k] = o->e[2 * k];
-		left += o->ne /= 2;
-	}
-	if (s->events >= MAX_EVENTS) {
+	if (s->events >= MAX_EVENTS) { /* drops every other one */
 		s->stride *= 2;
-		s->events = left;
+		s->events = 0;
+		for (size_t i = 0; i < s->nv; i++) {
+			struct solve_vcpu *o = &s->v[i];
+
+			for (size_t k = 0; k < o->ne / 2; k++)
+				o->e[k] = o->e[2 * k];
+			s->events += o->ne /= 2;
+		}
 	}
 	s->events++;
 	xarray_add(&v->e, &v->ne, &v->ecap, &guest, sizeof(guest));
@@ -88,10 +81,11 @@ void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int64_t p = (int64_t)(guest - tsc_to_guest(&s->map, host));
+	uint64_t p = guest - tsc_to_guest(&s->map, host);
 
-	if (v->np < MAX_EVENTS) /* it only helps */
-		xarray_add(&v->p, &v->np, &v->pcap, &p, sizeof(p));
+	/* They may be anywhere in 64 bits, but are all close to each other. */
+	if (!v->np++ || (int64_t)(p - v->pair) < 0)
+		v->pair = p;
 }
 
 size_t solve_vcpus(const struct solve *s)
@@ -112,18 +106,16 @@ void solve_free(struct solve *s)
 		free(s->v[i].w.v);
 		free(s->v[i].tid);
 		free(s->v[i].e);
-		free(s->v[i].p);
+		free(s->v[i].gap);
+		free(s->v[i].first);
 	}
 	free(s->v);
 	free(s->ev);
-	free(s->order);
 	free(s->cell);
 	free(s);
 }
 
 /* ---- from captures ---- */
-
-COMPARE_BY(by_from, struct vcpu_run, .from);
 
 void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
 {
@@ -134,19 +126,18 @@ void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, i
 	xarray_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid));
 	if (!l || !l->n)
 		return;
-	if (!old.n || old.v[old.n - 1].to < l->v[0].from) {
-		for (size_t i = 0; i < l->n; i++)
-			solve_add_window(s, vcpu, l->v[i].from, l->v[i].to);
-		return;
-	}
 	/* At whatever time another thread of the vCPU ran. */
 	v->w = (struct run_list){ 0 };
-	s->windows -= old.n;
-	for (size_t i = 0; i < l->n; i++)
-		xarray_add(&old.v, &old.n, &old.cap, &l->v[i], sizeof(l->v[i]));
-	array_sort(old.v, old.n, by_from);
-	for (size_t i = 0; i < old.n; i++)
-		solve_add_window(s, vcpu, old.v[i].from, old.v[i].to);
+	for (size_t i = 0, k = 0; i < old.n || k < l->n;) {
+		struct vcpu_run r = k < l->n ? run_scaled(s, l->v[k].from, l->v[k].to)
+					     : (struct vcpu_run){ UINT64_MAX, 0 };
+
+		if (i < old.n && old.v[i].from <= r.from)
+			r = old.v[i++];
+		else
+			k++;
+		run_list_add(&v->w, r.from, r.to, 0);
+	}
 	free(old.v);
 }
 
@@ -209,6 +200,33 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 
 /* ---- the coarse search ---- */
 
+/*
+ * Host time is cut into cells of a power of two cycles. Per vCPU, gaps are the cells in which the
+ * guest did not run, and not in the cell before either. For one event, each gap contradicts a
+ * stretch of offsets (in cells); the differences that all of them make, summed up in order, count
+ * the contradictions of each offset. In the same way the events are counted that it puts into the
+ * time known.
+ *
+ * If many are left they are searched again, in smaller cells: a guest that is idle but for its
+ * ticks fits nearly as well a tick earlier or later, as long as cells are wider than its windows.
+ * Or with more events, as long as they are more than can be solved exactly with all events.
+ */
+
+#define BLOCK	   (1 << 15)	/* candidates at once: their counts stay in the cache */
+#define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
+#define MAX_CELLED (1ull << 29) /* ... when those of offsets are few */
+#define MAX_SHIFT  30
+#define MAX_CELLS  (1u << 18) /* more events are needed: they may come in bursts */
+#define FEW_CELLS  256
+#define FINER	   6   /* cells are searched again in cells smaller by so many bits, ... */
+#define FINE	   8   /* ... down to this part of the mean window */
+#define JOINED	   256 /* so many of them that touch are one */
+#define MANY_TESTS (1u << 14)
+#define MAX_SWEEPS 512 /* cells that are solved exactly, ... */
+#define MAX_FULL   8   /* ... and this many of those with all events */
+#define GAP_WORK   3
+#define FETCH_WORK 20
+
 /* So many events are tested that a wrong offset is expected to leave 64 of them outside. */
 static size_t solve_enough(const struct solve *s)
 {
@@ -216,33 +234,27 @@ static size_t solve_enough(const struct solve *s)
 }
 
 /*
+ * How many of n events may be wrong by accident: a quarter of what a wrong offset leaves outside,
+ * even if it puts them into a time in which the vCPU was busy and hardly left its guest.
+ */
+static uint64_t allowed(const struct solve *s, uint64_t n)
+{
+	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
+}
+
+/*
  * So many of n events must fall into times about which something is known: an offset that moves
  * nearly all of them out of the host's recording is contradicted by nothing, but proves nothing.
  */
-static size_t solve_least(size_t n)
+static uint64_t solve_least(uint64_t n)
 {
-	return MAX(n / 64, (size_t)2);
+	return MAX(n / 64, UINT64_C(2));
 }
 
-#define MIN_EVENTS 8
-
-/* True while the budget is not spent. */
-static bool solve_spend(struct solve *s, uint64_t work)
-{
-	s->spent += work;
-	return s->spent < s->limit;
-}
-
-/* Windows of one vCPU in terms of H. */
+/* A guest time with an offset, or a host time, in terms of H. */
 static int64_t solve_h(const struct solve *s, uint64_t scaled)
 {
 	return (int64_t)(scaled - s->h0);
-}
-
-/* A vCPU that counts in this run. */
-static bool solve_takes(const struct solve *s, const struct solve_vcpu *v)
-{
-	return v->w.n && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
 }
 
 /* The number of the first window that ends at or after h; w.n if there is none. */
@@ -251,7 +263,7 @@ static size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v,
 	return COUNT_BEFORE(i, v->w.n, solve_h(s, v->w.v[i].to) < h);
 }
 
-/* What a vCPU's events are at that host time; *w: window_at(). */
+/* What a vCPU's events are at that host time; *w: solve_window_at(). */
 static enum solve_fit solve_fit_at(const struct solve *s, const struct solve_vcpu *v, int64_t h,
 				   size_t *w)
 {
@@ -262,278 +274,219 @@ static enum solve_fit solve_fit_at(const struct solve *s, const struct solve_vcp
 }
 
 /*
- * The coarse search, over all possible offsets.
- *
- * Host time is cut into cells of a power of two cycles. Per vCPU, gaps are the cells in which the
- * guest did not run, and not in the cell before either. For one event, each gap contradicts a
- * stretch of offsets (in cells); the differences that all of them make, summed up in order, count
- * the contradictions of each offset, which is dropped at 16.
- * So many events are tested that a wrong offset contradicts about 64 of them: by chance one of
- * 10^11 wrong offsets remains, and a right one remains even if a quarter as many events are wrong
- * as a wrong one would make.
+ * The share of events that show that a wrong offset is wrong, if cells are of 2^shift cycles; in
+ * 2^-SHARE_BITS.
  */
-
-#define BLOCK	   (1 << 15)	/* candidates at once: their counts stay in the cache */
-#define DROPPED	   16		/* contradictions */
-#define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
-#define MAX_CELLED (1ull << 29) /* ... when those of offsets are few */
-#define MAX_SHIFT  30
-#define MANY_CELLS (1u << 17)
-#define MAX_CELLS  (1u << 21)
-#define FEW_CELLS  256 /* they are not searched again, in cells smaller by ... */
-#define FINER	   6   /* ... so many bits, ... */
-#define FINE	   8   /* ... down to this part of the mean window */
-#define GAP_WORK   3
-#define FETCH_WORK 20
-
-/* Of one vCPU. */
-struct gaps {
-	/* What remains visible of gaps between windows in cells of 2^n cycles. */
-	uint64_t count[64], sum[64]; /* by the gap's highest bit */
-	uint64_t known;		     /* time from the first window to the end of the last */
-	struct gap {
-		uint32_t from, to;
-	} * v; /* in cells; NULL: no event is tested */
-	size_t n;
-	uint32_t *first; /* by 2^step cells: the first gap that ends in them or later */
-	size_t steps;
-	unsigned int step;
-};
-
-/* ---- how fine the grid has to be ---- */
-
-/* Share of the known time, 2^-SHARE_BITS, in which cells of 2^shift cycles are seen to be empty. */
-static uint64_t seen_empty(const struct gaps *g, unsigned int shift)
-{
-	uint64_t empty = 0;
-
-	for (unsigned int b = shift ? shift + 2 : 0; b < 64; b++)
-		empty += g->sum[b] - g->count[b] * (shift ? 3ull << shift : 0);
-	return (uint64_t)(((unsigned __int128)empty << SHARE_BITS) / g->known);
-}
-
-/*
- * The same for all vCPUs, weighted by their events: the share of events that show that a wrong
- * offset is wrong.
- */
-static uint64_t all_empty(const struct solve *s, const struct gaps *g, unsigned int shift)
+static uint64_t share_seen(struct solve *s, int shift)
 {
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < s->nv; i++)
-		if (g[i].known)
-			sum += (unsigned __int128)seen_empty(&g[i], shift) * s->v[i].taken;
+	for (size_t i = 0; i < s->nv; i++) {
+		const struct run_list *w = &s->v[i].w;
+		uint64_t empty = 0;
+
+		if (!s->v[i].taken)
+			continue;
+		for (size_t k = 1; k < w->n; k++) {
+			uint64_t gap = w->v[k].from - w->v[k - 1].to;
+
+			if (!shift || gap >> (shift + 2))
+				empty += gap - (shift ? 3ull << shift : 0);
+		}
+		sum += ((unsigned __int128)empty << SHARE_BITS) /
+		       (w->v[w->n - 1].to - w->v[0].from + 1) * s->v[i].taken;
+		s->spent += w->n;
+	}
 	return (uint64_t)(sum / MAX(s->nev, (size_t)1));
 }
 
 /*
- * The largest cells that still show half of all gaps, and enough of them; -1: there are no gaps.
- * s->least: the smallest that are of use; they take not too much memory.
+ * s->shift: of the largest cells that still show half of all gaps, and enough of them. That of the
+ * smallest that are of use.
  */
-static int pick_shift(struct solve *s, const struct gaps *g)
+static int pick_shift(struct solve *s)
 {
-	uint64_t span = MAX(s->hspan, (uint64_t)(s->hi - s->lo)), all = all_empty(s, g, 0);
-	uint64_t in = 0, n = 1;
-	unsigned int shift = MAX_SHIFT, least = 0;
+	uint64_t span = MAX(s->hspan, (uint64_t)(s->hi - s->lo)), all = share_seen(s, 0);
+	uint64_t in = 0, share;
+	int least = 0;
 
 	while (span >> least > MAX_BITS)
 		least++;
-	while (shift > least && (all_empty(s, g, shift) * 2 < all ||
-				 all_empty(s, g, shift) * s->nev < 64ull << SHARE_BITS))
-		shift--;
-	shift = MAX(shift, least);
-	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; s->v[i].taken && k < s->v[i].w.n; k++, n++)
-			in += s->v[i].w.v[k].to - s->v[i].w.v[k].from;
-	for (s->least = 0; s->hspan >> s->least > MAX_CELLED || in / n >> s->least > FINE;)
-		s->least++;
-	s->share = all_empty(s, g, shift);
-	return s->share ? (int)shift : -1;
-}
-
-/* ---- events against candidates ---- */
-
-/* In cells; only those of vCPUs that exclude anything. */
-static int find_gaps(struct solve *s, struct gaps *g, unsigned int shift)
-{
-	for (size_t i = 0; i < s->nv; i++) {
-		const struct run_list *w = &s->v[i].w;
-		int64_t from = 0, to;
-
-		if (!g[i].known || !seen_empty(&g[i], 0))
-			continue;
-		g[i].v = g[i].v ?: xcalloc(w->n, sizeof(*g[i].v));
-		g[i].n = 0;
-		for (size_t k = 0; k < w->n; k++) {
-			to = (solve_h(s, w->v[k].from) >> shift) - 1;
-			if (k && from <= to)
-				g[i].v[g[i].n++] = (struct gap){ (uint32_t)from, (uint32_t)to };
-			from = (solve_h(s, w->v[k].to) >> shift) + 2;
-		}
-		for (g[i].step = 0; s->hspan >> shift >> g[i].step > 2 * w->n;)
-			g[i].step++;
-		g[i].steps = (s->hspan >> shift >> g[i].step) + 1;
-		g[i].first = g[i].first ?: xcalloc(2 * w->n + 1, sizeof(*g[i].first));
-		for (size_t k = 0, gap = 0; k < g[i].steps; g[i].first[k++] = (uint32_t)gap)
-			while (gap < g[i].n && g[i].v[gap].to >> g[i].step < k)
-				gap++;
-		if (!solve_spend(s, w->n * 8))
-			return -ETIME;
+	for (s->shift = MAX(MAX_SHIFT, least); s->shift > least; s->shift--) {
+		share = share_seen(s, s->shift);
+		if (share * 2 >= all && share * s->nev >= 64ull << SHARE_BITS)
+			break;
 	}
-	return 0;
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; s->v[i].taken && k < s->v[i].w.n; k++)
+			in += s->v[i].w.v[k].to - s->v[i].w.v[k].from;
+	for (least = 0; s->hspan >> least > MAX_CELLED || in / s->taken >> least > FINE;)
+		least++;
+	return least;
 }
 
-/* The first gap that ends at that cell or later. */
-static size_t gap_at(const struct gaps *g, int64_t cell)
+/* In cells; and by 2^step of them the first gap that ends there or later. */
+static void find_gaps(struct solve *s)
 {
-	size_t step = (size_t)MAX(cell, 0) >> g->step, k;
+	const int shift = s->shift;
 
-	for (k = step < g->steps ? g->first[step] : g->n; k < g->n && g->v[k].to < cell; k++)
-		;
-	return k;
+	s->share = share_seen(s, shift);
+	for (size_t i = 0; i < s->nv; i++) {
+		struct solve_vcpu *v = &s->v[i];
+		int64_t from = INT64_MAX, to;
+
+		v->ngap = 0;
+		for (size_t k = 0; v->taken && k < v->w.n; k++) {
+			struct solve_gap g;
+
+			to = (solve_h(s, v->w.v[k].from) >> shift) - 1;
+			g = (struct solve_gap){ (uint32_t)from, (uint32_t)to };
+			if (from <= to)
+				xarray_add(&v->gap, &v->ngap, &v->gapcap, &g, sizeof(g));
+			from = (solve_h(s, v->w.v[k].to) >> shift) + 2;
+		}
+		for (v->step = 0; s->hspan >> shift >> v->step > 2 * v->ngap;)
+			v->step++;
+		v->steps = (s->hspan >> shift >> v->step) + 1;
+		free(v->first);
+		v->first = xcalloc(v->steps, sizeof(*v->first));
+		for (size_t k = 0, gap = 0; k < v->steps; v->first[k++] = (uint32_t)gap)
+			while (gap < v->ngap && v->gap[gap].to >> v->step < k)
+				gap++;
+		s->spent += v->w.n * 8;
+	}
 }
 
-static bool any_left(const int32_t *change, int64_t cells)
-{
-	int32_t wrong = 0;
+#define KNOWN (1ll << 32) /* of a count of what contradicts a cell */
 
-	for (int64_t i = 0; i < cells; i++)
-		if ((wrong += change[i]) < DROPPED)
-			return true;
-	return false;
+/* What an event says about a block of cells; at: where it would be in the host's first cell. */
+static void test_event(struct solve *s, const struct solve_vcpu *v, int64_t at, int64_t cells,
+		       int64_t *change)
+{
+	int64_t from = at - (solve_h(s, v->w.v[v->w.n - 1].to) >> s->shift) - 1;
+	int64_t to = at - (solve_h(s, v->w.v[0].from) >> s->shift) + 1,
+		low = MAX(at - cells + 1, 0);
+	size_t k = low >> v->step < (int64_t)v->steps ? v->first[low >> v->step] : v->ngap;
+
+	if (from >= cells || to <= 0)
+		return;
+	change[MAX(from, 0)] += KNOWN;
+	change[MIN(to, cells)] -= KNOWN;
+	while (k < v->ngap && v->gap[k].to < low)
+		k++;
+	for (; k < v->ngap && v->gap[k].from <= at; k++) {
+		change[MAX(at - v->gap[k].to, 0)]++;
+		change[MIN(at - v->gap[k].from + 1, cells)]--;
+		s->spent += GAP_WORK;
+	}
 }
 
-/* A block of candidates against up to `tests` events; change[] has room for one more. */
-static int search_block(struct solve *s, const struct gaps *gaps, size_t tests, int64_t first,
-			int64_t cells, unsigned int shift, int32_t *change)
+/* Adds those of a block's cells that may hold the answer; change[] has room for one more. */
+static int search_block(struct solve *s, size_t tests, int64_t first, int64_t cells,
+			int64_t *change)
 {
-	int32_t wrong = 0;
-	size_t look = 2 * DROPPED; /* after so many events: are any left? */
+	const int64_t width = 1ll << s->shift, limit = (int64_t)allowed(s, tests);
+	int64_t sum, i = 0;
+	size_t done = 0, e = 0;
 
 	memset(change, 0, ((size_t)cells + 1) * sizeof(*change));
-	for (size_t i = 0, done = 0; i < s->nev && done < tests; i++) {
-		const struct gaps *g = &gaps[s->ev[i].v];
-		int64_t at = ((s->ev[i].g - s->lo) >> shift) - first;
-		size_t k, from;
+	/* After so many events: are any left? */
+	for (size_t look = 32; e < s->nev && done < tests && i < cells; look += look / 4) {
+		for (; e < s->nev && done < MIN(look, tests); e++) {
+			const struct solve_vcpu *v = &s->v[s->ev[e].v];
 
-		if (!g->v)
-			continue;
-		from = k = gap_at(g, at - cells + 1);
-		for (; k < g->n && g->v[k].from <= at; k++) {
-			change[MAX(at - g->v[k].to, 0)]++;
-			change[MIN(at - g->v[k].from + 1, cells)]--;
+			if (!v->ngap)
+				continue;
+			test_event(s, v, ((s->ev[e].g - s->lo) >> s->shift) - first, cells, change);
+			s->spent += FETCH_WORK;
+			done++;
 		}
-		if (!solve_spend(s, FETCH_WORK + (k - from) * GAP_WORK))
+		for (i = sum = 0; i < cells; i++)
+			if ((uint32_t)(sum += change[i]) <= limit)
+				break;
+		if (s->spent >= s->limit)
 			return -ETIME;
-		if (++done < look)
-			continue;
-		if (!any_left(change, cells))
-			return 0;
-		look += look / 4;
 	}
-	for (int64_t i = 0; i < cells; i++) {
-		int64_t from = s->lo + ((first + i) << shift);
-		struct solve_cell c = { .from = from, .to = from + (1ll << shift) };
+	for (i = i < cells ? 0 : cells, sum = 0; i < cells; i++) {
+		struct solve_cell c = { .from = s->lo + ((first + i) << s->shift) };
+		struct solve_cell *last = s->ncell ? &s->cell[s->ncell - 1] : NULL;
+		uint64_t known = (uint64_t)(sum += change[i]) >> 32;
 
-		wrong += change[i];
-		if (wrong >= DROPPED)
+		if ((uint32_t)sum > limit || (uint32_t)sum > allowed(s, known) ||
+		    known < solve_least(done))
 			continue;
-		if (s->ncell >= s->most)
+		if (++s->left > MAX_CELLS)
 			return -E2BIG;
-		xarray_add(&s->cell, &s->ncell, &s->cellcap, &c, sizeof(c));
+		c.to = c.from + width;
+		if (last && last->to == c.from && c.to - last->from <= JOINED * width)
+			last->to = c.to;
+		else
+			xarray_add(&s->cell, &s->ncell, &s->cellcap, &c, sizeof(c));
 	}
 	return 0;
 }
 
-/* The candidates in n cells of an earlier, coarser search, in order. */
-static int search(struct solve *s, const struct gaps *g, size_t tests, unsigned int shift,
-		  const struct solve_cell *in, size_t n)
+/* Replaces s->cell by what it leaves of them, in order. */
+static int search(struct solve *s, size_t tests)
 {
-	_cleanup_free_ int32_t *change = xmalloc((BLOCK + 1) * sizeof(*change));
+	_cleanup_free_ int64_t *change = xmalloc((BLOCK + 1) * sizeof(*change));
+	struct solve_cell *in = s->cell;
+	size_t n = s->ncell;
 	int ret = 0;
 
-	s->ncell = 0;
-	for (size_t i = 0, k; i < n && !ret; i = k) {
-		for (k = i + 1; k < n && in[k].from == in[k - 1].to; k++)
-			;
-		for (int64_t from = in[i].from, to = in [k - 1].to; from < to && !ret;) {
-			int64_t cells = MIN(((to - from - 1) >> shift) + 1, BLOCK);
-
-			/* Candidates must move enough events into the host's time. */
-			size_t early = COUNT_BEFORE(e, s->nev, s->order[e] < from);
-			size_t late = COUNT_BEFORE(e, s->nev,
-						   s->order[e] < from + (cells << shift) +
-									 (int64_t)s->hspan);
-
-			if (late - early >= solve_least(s->nev))
-				ret = search_block(s, g, tests, (from - s->lo) >> shift, cells,
-						   shift, change);
-			from += cells << shift;
+	s->cell = NULL;
+	s->ncell = s->cellcap = s->left = 0;
+	for (size_t i = 0; i < n; i++)
+		for (int64_t from = in[i].from, cells; from < in[i].to && !ret;
+		     from += cells << s->shift) {
+			cells = MIN(((in[i].to - from - 1) >> s->shift) + 1, BLOCK);
+			ret = search_block(s, tests, (from - s->lo) >> s->shift, cells, change);
 		}
+	if (ret) {
+		free(s->cell);
+		s->cell = in;
+		s->ncell = n;
+	} else {
+		free(in);
 	}
 	return ret;
 }
 
 /*
- * Fills s->cell with the cells of the grid that may hold the answer. 0, -E2BIG: too many
- * fit, -ENODATA: the windows have no gaps, -ETIME: the allowed work is done.
- *
- * If too many cells are left, more events are needed, since they may come in bursts; or smaller
- * cells: a guest that is idle but for its ticks fits nearly as well a tick earlier or later, as
- * long as cells are wider than its windows.
+ * Makes s->cell what may hold the answer. 0, -E2BIG: too many fit, -ENODATA: the windows have no
+ * gaps, -ETIME: the allowed work is done.
  */
 static int solve_grid(struct solve *s)
 {
-	_cleanup_free_ struct gaps *g = xcalloc(s->nv, sizeof(*g));
-	struct solve_cell *in = xcalloc(1, sizeof(*in));
-	int shift, ret = 0;
+	int least = pick_shift(s), ret;
+	size_t tests = 0;
+	bool more;
 
-	for (size_t i = 0; i < s->nv && !ret; i++)
-		if (solve_takes(s, &s->v[i])) {
-			const struct run_list *w = &s->v[i].w;
-
-			g[i].known = w->v[w->n - 1].to - w->v[0].from + 1;
-			for (size_t k = 1; k < w->n; k++) {
-				uint64_t gap = w->v[k].from - w->v[k - 1].to;
-				int bit = 63 - __builtin_clzll(gap | 1);
-
-				g[i].count[bit]++;
-				g[i].sum[bit] += gap;
-			}
-			ret = solve_spend(s, w->n) ? 0 : -ETIME;
+	s->ncell = 0;
+	xarray_add(&s->cell, &s->ncell, &s->cellcap, &(struct solve_cell){ s->lo, s->hi },
+		   sizeof(*s->cell));
+	s->width = 1ll << s->shift;
+	do {
+		if (!tests) {
+			find_gaps(s);
+			if (!s->share)
+				return -ENODATA;
+			tests = solve_enough(s);
 		}
-	shift = ret ? 0 : pick_shift(s, g);
-	ret = ret ?: shift < 0 ? -ENODATA : 0;
-	*in = (struct solve_cell){ .from = s->lo, .to = s->hi };
-	s->width = (int64_t)1 << MAX(shift, 0);
-	s->ncell = 1;
-	while (!ret) {
-		size_t n = s->ncell, enough = solve_enough(s);
-
-		s->fine = (int64_t)1 << shift;
-		ret = find_gaps(s, g, (unsigned int)shift) ?: -E2BIG;
-		s->most = MANY_CELLS;
-		for (size_t k = 1; ret == -E2BIG && k <= 16 && enough * k < 4 * s->nev; k *= 4)
-			ret = search(s, g, enough * k, (unsigned int)shift, in, n);
-		s->most = MAX_CELLS;
-		if (ret == -E2BIG)
-			ret = search(s, g, enough, (unsigned int)shift, in, n);
-		if (ret || s->ncell <= FEW_CELLS || shift <= s->least)
-			break;
-		free(in);
-		in = s->cell;
-		s->cell = NULL;
-		s->cellcap = 0;
-		shift = MAX(shift - FINER, s->least);
-		s->share = all_empty(s, g, (unsigned int)shift);
-	}
-	free(in);
-	for (size_t i = 0; i < s->nv; i++) {
-		free(g[i].v);
-		free(g[i].first);
-	}
-	return ret;
+		ret = search(s, tests);
+		more = tests < MIN(s->nev, (size_t)MANY_TESTS) &&
+		       (ret == -E2BIG || (!ret && s->ncell > MAX_FULL));
+		tests *= 4;
+		if (!ret && s->left > FEW_CELLS && s->shift > least) {
+			s->shift = MAX(s->shift - FINER, least);
+			tests = 0;
+			more = true;
+		}
+	} while (more);
+	return ret ?: s->ncell > MAX_SWEEPS ? -E2BIG : 0;
 }
+
+/* ---- the exact search ---- */
 
 /*
  * In one stretch of candidates: as d grows, each event moves back in host time and enters or leaves
@@ -541,63 +494,29 @@ static int solve_grid(struct solve *s)
  * score, find the best stretch to the cycle.
  */
 
-#define MAX_SWEEPS   512	/* cells that are solved exactly, ... */
-#define SWEEP_EVENTS (1u << 20) /* ... with this many events in all, ... */
-#define SWEEP_MOST   (1u << 14) /* ... with no more for each than this, ... */
-#define MAX_FULL     8		/* ... and this many of those with all events */
-#define FEW_JOINED   4
-#define MANY_JOINED  256
-#define MANY_TESTS   (1u << 14) /* cells that pass so many are solved */
-#define TEST_WORK    20		/* a window is looked up */
-#define CHANCE_BITS  10		/* one wrong answer in 2^10 */
-#define AROUND	     8		/* windows to either side that are "around" one */
-#define LOOK_WORK    20		/* looking up an event's window */
-#define TURN_WORK    100	/* ... and sorting what follows from it */
-
-/* ---- the exact search ---- */
-
-struct turn {
-	int64_t d;		 /* from this candidate on ... */
-	int32_t inside, outside; /* ... the counts differ by this */
-};
+#define SWEEP_EVENTS (1u << 20) /* all cells are solved with this many events, ... */
+#define SWEEP_MOST   (1u << 14) /* ... with no more for each than this */
+#define TURN_WORK    100	/* looking up an event's window, and sorting what follows from it */
 
 struct turns {
-	struct turn *v;
+	const struct solve_cell *c;
+	int64_t inside, known; /* at its first candidate */
+	struct turn {
+		int64_t d;	       /* from this candidate on ... */
+		int32_t inside, known; /* ... the counts differ by this */
+	} * v;
 	size_t n, cap;
 };
 
-static void turn_add(struct turns *t, int64_t d, int inside, int outside)
+static void turn_add(struct turns *t, int64_t d, int inside, int known)
 {
-	xarray_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside }, sizeof(*t->v));
-}
-
-static int event_turns(struct solve *s, const struct solve_event *e, const struct solve_cell *c,
-		       struct turns *t)
-{
-	const struct solve_vcpu *v = &s->v[e->v];
-	int64_t first = solve_h(s, v->w.v[0].from), last = solve_h(s, v->w.v[v->w.n - 1].to);
-	int64_t from = MAX(c->from, e->g - last), to = MIN(c->to - 1, e->g - first);
-	int ret = 0;
-
-	if (from > to)
-		return 0; /* never within the time known of this vCPU */
-	turn_add(t, from, 0, 1);
-	turn_add(t, to + 1, 0, -1);
-	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->w.n && !ret; i++) {
-		to = e->g - solve_h(s, v->w.v[i].from);
-		if (to < c->from)
-			break;
-		/* It is inside for d in [from, to], both cut to the cell. */
-		from = MAX(e->g - solve_h(s, v->w.v[i].to), c->from);
-		to = MIN(to, c->to - 1);
-		if (from <= to) {
-			turn_add(t, from, 1, -1);
-			turn_add(t, to + 1, -1, 1);
-		}
-		if (!solve_spend(s, TURN_WORK))
-			ret = -ETIME;
+	if (d <= t->c->from) {
+		t->inside += inside;
+		t->known += known;
+	} else if (d < t->c->to) {
+		xarray_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, known },
+			   sizeof(*t->v));
 	}
-	return ret;
 }
 
 /* One more stretch, at least as good, near the best one. */
@@ -617,163 +536,59 @@ static void solve_place_add(struct solve_place *best, const struct solve_place *
 
 COMPARE_BY(turn_cmp, struct turn, .d);
 
-static void sweep(const struct turns *t, const struct solve_cell *c, struct solve_place *best)
-{
-	struct solve_place cur = { .score = INT64_MIN };
-	int64_t inside = 0, outside = 0;
-	bool open = false;
-
-	for (size_t i = 0; i < t->n;) {
-		int64_t d = t->v[i].d, score;
-
-		for (; i < t->n && t->v[i].d == d; i++) {
-			inside += t->v[i].inside;
-			outside += t->v[i].outside;
-		}
-		score = inside - SOLVE_COST * outside;
-		/* Neighbours that are as good, though with other events, are one stretch. */
-		if (open && d < c->to && score == cur.score)
-			continue;
-		if (open) { /* at least as good as the best so far */
-			cur.to = cur.high = d - 1;
-			solve_place_add(best, &cur);
-		}
-		open = d < c->to && score >= best->score;
-		if (d >= c->to)
-			break;
-		cur = (struct solve_place){ .from = d,
-					    .low = d,
-					    .score = score,
-					    .inside = (uint64_t)inside,
-					    .outside = (uint64_t)outside };
-	}
-}
-
 int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best)
 {
-	struct turns t = { 0 };
-	int ret = 0;
+	struct solve_place cur = { .score = INT64_MIN };
+	int64_t d = c->from, next;
+	struct turns t = { .c = c };
 
-	*best = (struct solve_place){
-		.from = c->from, .to = c->from, .low = c->from, .high = c->from, .score = INT64_MIN
-	};
-	for (size_t i = 0; i < MIN(n, s->nev) && !ret; i++) {
-		ret = event_turns(s, &s->ev[i], c, &t);
-		if (!solve_spend(s, TURN_WORK))
-			ret = -ETIME;
+	*best = (struct solve_place){ .from = c->from, .score = INT64_MIN };
+	for (size_t i = 0; i < MIN(n, s->nev) && s->spent < s->limit; i++) {
+		const struct solve_vcpu *v = &s->v[s->ev[i].v];
+		int64_t g = s->ev[i].g, to;
+
+		/* It is known from its last window to its first, and inside from each end on. */
+		turn_add(&t, g - solve_h(s, v->w.v[v->w.n - 1].to), 0, 1);
+		turn_add(&t, g - solve_h(s, v->w.v[0].from) + 1, 0, -1);
+		for (size_t k = solve_window_at(s, v, g - c->to + 1); k < v->w.n; k++) {
+			to = g - solve_h(s, v->w.v[k].from);
+			if (to < c->from)
+				break;
+			turn_add(&t, g - solve_h(s, v->w.v[k].to), 1, 0);
+			turn_add(&t, to + 1, -1, 0);
+			s->spent += TURN_WORK;
+		}
+		s->spent += TURN_WORK;
 	}
-	if (!ret && t.n) {
-		array_sort(t.v, t.n, turn_cmp);
-		sweep(&t, c, best);
+	array_sort(t.v, t.n, turn_cmp);
+	for (size_t i = 0; d < c->to; d = next) {
+		int64_t score = t.inside - SOLVE_COST * (t.known - t.inside);
+
+		/* Neighbours that are as good, though with other events, are one stretch. */
+		if (score != cur.score)
+			cur = (struct solve_place){ .from = d,
+						    .low = d,
+						    .score = score,
+						    .inside = (uint64_t)t.inside,
+						    .outside = (uint64_t)(t.known - t.inside) };
+		next = i < t.n ? t.v[i].d : c->to;
+		cur.to = cur.high = next - 1;
+		if (score >= best->score)
+			solve_place_add(best, &cur);
+		for (; i < t.n && t.v[i].d == next; i++) {
+			t.inside += t.v[i].inside;
+			t.known += t.v[i].known;
+		}
 	}
 	free(t.v);
-	return ret;
+	return s->spent < s->limit ? 0 : -ETIME;
 }
 
-/*
- * Every event leaves some room around a candidate that has it inside: if all do, the room that they
- * have in common is the place, and no sweep is needed. False: one is outside.
- */
-static bool common_room(const struct solve *s, int64_t d, struct solve_place *room)
-{
-	*room = (struct solve_place){ .from = INT64_MIN, .to = INT64_MAX };
-	for (size_t i = 0; i < s->nev; i++) {
-		const struct solve_vcpu *v = &s->v[s->ev[i].v];
-		int64_t g = s->ev[i].g;
-		size_t w = MIN(solve_window_at(s, v, g - d), v->w.n - 1);
-		bool early = solve_h(s, v->w.v[w].from) > g - d,
-		     late = solve_h(s, v->w.v[w].to) < g - d;
+/* ---- places ---- */
 
-		if (early && w)
-			return false; /* in a gap, not before everything known */
-		/* An unknown event may come into the nearest window, but not out of it. */
-		if (!late)
-			room->from = MAX(room->from, g - solve_h(s, v->w.v[w].to));
-		if (!early)
-			room->to = MIN(room->to, g - solve_h(s, v->w.v[w].from));
-		room->inside += !early && !late;
-	}
-	room->score = (int64_t)room->inside;
-	return true;
-}
-
-/* ---- cells ---- */
-
-/*
- * How many of n events may be wrong by accident. A wrong offset leaves more outside, even if it
- * puts them into a time in which the vCPU was busy and hardly left its guest.
- */
-static uint64_t allowed(const struct solve *s, size_t n)
-{
-	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
-}
-
-/* Tests with n events, within what is allowed. 1: possible, 0: impossible, -ETIME. */
-static int test_cell(struct solve *s, const struct solve_cell *c, size_t n)
-{
-	uint64_t limit = allowed(s, n), known = 0, outside = 0;
-	size_t i;
-
-	for (i = 0; i < n && outside <= limit; i++) {
-		const struct solve_vcpu *v = &s->v[s->ev[i].v];
-		int64_t from = s->ev[i].g - (c->to - 1), to = s->ev[i].g - c->from;
-		int64_t first = solve_h(s, v->w.v[0].from);
-		size_t w = solve_window_at(s, v, from);
-
-		if (w >= v->w.n || to < first)
-			continue;
-		known++;
-		/* The best that the event can be for a candidate of the cell. */
-		outside += from >= first && solve_h(s, v->w.v[w].from) > to;
-	}
-	if (!solve_spend(s, i * TEST_WORK))
-		return -ETIME;
-	return outside <= allowed(s, known) && known >= solve_least(n);
-}
-
-COMPARE_BY(cell_cmp, struct solve_cell, .from);
-
-/* Cells that touch are joined, if the result is not wider than this many of the grid's. */
-static void join_cells(struct solve *s, int64_t most)
-{
-	size_t n = 0;
-
-	if (!s->ncell)
-		return;
-	array_sort(s->cell, s->ncell, cell_cmp);
-	for (size_t i = 0; i < s->ncell; i++) {
-		struct solve_cell *c = n ? &s->cell[n - 1] : NULL;
-
-		if (c && c->to == s->cell[i].from && s->cell[i].to - c->from <= most * s->fine)
-			c->to = s->cell[i].to;
-		else
-			s->cell[n++] = s->cell[i];
-	}
-	s->ncell = n;
-}
-
-/* Tests with ever more events, keeping only what may be the true offset. */
-static int narrow(struct solve *s)
-{
-	join_cells(s, FEW_JOINED);
-	for (size_t n = solve_enough(s); s->ncell; n *= 4) {
-		size_t kept = 0, tests = MIN(n, s->nev);
-
-		for (size_t i = 0; i < s->ncell; i++) {
-			int ret = test_cell(s, &s->cell[i], tests);
-
-			if (ret < 0)
-				return ret;
-			if (ret)
-				s->cell[kept++] = s->cell[i];
-		}
-		s->ncell = kept;
-		if (tests == s->nev || n >= MANY_TESTS)
-			break;
-	}
-	join_cells(s, MANY_JOINED);
-	return s->ncell > MAX_SWEEPS ? -E2BIG : 0;
-}
+#define CHANCE_BITS 10 /* one wrong answer in 2^10 */
+#define AROUND	    8  /* windows to either side that are "around" one */
+#define MIN_EVENTS  8
 
 static bool worth(const struct solve_place *p)
 {
@@ -787,51 +602,7 @@ static bool same_place(const struct solve *s, const struct solve_place *a,
 	return a->from <= b->to + s->width && b->from <= a->to + s->width;
 }
 
-static void take_place(struct solve *s, const struct solve_place *p, struct solve_place *best,
-		       struct solve_place *next)
-{
-	struct solve_place old = *best;
-
-	if (!worth(p))
-		return;
-	if (best->score != INT64_MIN && same_place(s, p, best)) {
-		if (p->score == best->score && p->from == best->to + 1)
-			best->to = p->to;
-		else if (p->score == best->score && p->to + 1 == best->from)
-			best->from = p->from;
-		if (p->score >= best->score)
-			solve_place_add(best, p);
-		return;
-	}
-	if (p->score > best->score) {
-		*best = *p;
-		p = &old;
-	}
-	if (p->score > next->score)
-		*next = *p;
-}
-
-COMPARE_BY(by_place, struct solve_place, .from);
-
-/* Other places that contradict no more and are based on as much: as good as the best. */
-static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t n,
-			    const struct solve_place *best)
-{
-	const struct solve_place *last = NULL;
-	uint64_t count = 0;
-
-	array_sort(p, n, by_place);
-	for (size_t i = 0; i < n; i++) {
-		if (!worth(&p[i]) || p[i].outside > best->outside ||
-		    p[i].inside < best->inside / 2 || same_place(s, &p[i], best))
-			continue;
-		count += !last || !same_place(s, &p[i], last);
-		last = &p[i];
-	}
-	return count;
-}
-
-COMPARE(by_score, struct solve_place *, ORDER((*y)->score, (*x)->score) ?: by_place(*x, *y));
+COMPARE(by_score, struct solve_place *, ORDER((*y)->score, (*x)->score) ?: ORDER(*x, *y));
 
 /*
  * The exact places of all cells: with a part of the events if there are many cells, then the best
@@ -851,139 +622,139 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 		return ret;
 	array_sort(order, s->ncell, by_score);
 	for (size_t i = 0; i < s->ncell && !ret; i++) {
-		if (i < MAX_FULL) {
-			struct solve_place *best = order[i];
-			struct solve_place room;
+		/* More events leave less of the room of those that are all inside. */
+		struct solve_cell room = { order[i]->low, order[i]->high + 1 };
 
-			/* With all events, in the cell where some have the place *best. */
-			if (!solve_spend(s, s->nev * LOOK_WORK)) {
-				ret = -ETIME;
-			} else if (best->score == INT64_MIN || best->outside ||
-				   !common_room(s, best->from + (best->to - best->from) / 2,
-						&room)) {
-				ret = solve_sweep(s, &s->cell[order[i] - p], s->nev, best);
-			} else {
-				room.low = best->low < best->from ? best->low : room.from;
-				room.high = best->high > best->to ? best->high : room.to;
-				*best = room;
-				ret = 0;
-			}
-		} else {
+		if (i < MAX_FULL)
+			ret = solve_sweep(s, order[i]->outside ? &s->cell[order[i] - p] : &room,
+					  s->nev, order[i]);
+		else
 			order[i]->score = INT64_MIN;
-		}
 	}
 	return ret;
 }
 
-/* ---- what a place rests on ---- */
-
-/* log2(x), 2^-8; x > 0. */
-static uint64_t log2_8(uint64_t x)
+/* The best of n places, in order, and what r says of the others. NULL: none is any good. */
+static const struct solve_place *best_place(const struct solve *s, struct solve_place *p, size_t n,
+					    struct solve_result *r)
 {
-	unsigned int whole = 63 - (unsigned int)__builtin_clzll(x);
-	uint64_t log = whole, m = whole > 31 ? x >> (whole - 31) : x << (31 - whole);
+	const struct solve_place *next = NULL, *last = NULL;
+	struct solve_place *best = NULL;
 
-	for (int i = 0; i < 8; i++) {
-		m = m * m >> 31;
-		log = log << 1 | m >> 32;
-		m >>= m >> 32;
+	for (size_t i = 0; i < n; i++)
+		if (worth(&p[i]) && (!best || p[i].score > best->score))
+			best = &p[i];
+	for (size_t i = 0; i < n && best; i++) {
+		if (!worth(&p[i]) || &p[i] == best)
+			continue;
+		if (same_place(s, &p[i], best)) {
+			if (p[i].score == best->score && p[i].from == best->to + 1)
+				best->to = p[i].to;
+			if (p[i].score == best->score)
+				solve_place_add(best, &p[i]);
+			continue;
+		}
+		if (!next || p[i].score > next->score)
+			next = &p[i];
+		/* It contradicts no more, and is based on as much: as good as the best. */
+		if (p[i].outside <= best->outside && p[i].inside >= best->inside / 2) {
+			r->equal += !last || !same_place(s, &p[i], last);
+			last = &p[i];
+		}
 	}
-	return log;
+	r->has_next = next;
+	if (next) {
+		r->next_distance = next->from - best->from;
+		r->next_inside = next->inside;
+		r->next_outside = next->outside;
+	}
+	return best;
 }
 
-/*
- * The value of the vCPU's events being in windows, and how many such events and windows there are.
- * Consecutive events in one window say the same about an offset.
- */
-static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset,
-			   uint64_t *hits, uint64_t *wrong)
+/* Multiplies *m, at least 2^63, by a / b. By how many bits it was shifted to the right for that. */
+static int64_t multiply(uint64_t *m, uint64_t a, uint64_t b)
 {
-	size_t before = SIZE_MAX;
-	uint64_t bits = 0;
+	unsigned __int128 p = (unsigned __int128)*m * a / b;
+	int64_t bits = 0;
 
-	*hits = *wrong = 0;
-	for (size_t i = 0; i < v->ne; i++) {
-		size_t w;
-		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[i] - offset), &w);
-
-		if (f == SOLVE_UNKNOWN)
-			continue;
-		if (f == SOLVE_OUTSIDE) {
-			++*wrong;
-		} else if (w != before) {
-			size_t from, to;
-			uint64_t in, all;
-
-			++*hits;
-			/*
-			 * How unexpected it is that an event of this window is in one: in 2^-8
-			 * bits, by how much of the time around it the vCPU was in its guest. A
-			 * wrong offset may put all events into a time when the vCPU hardly left it.
-			 */
-			from = w > AROUND ? w - AROUND : 0;
-			to = MIN(w + AROUND, v->w.n - 1);
-			in = 0;
-			all = v->w.v[to].to - v->w.v[from].from + 1;
-			for (size_t k = from; k <= to; k++)
-				in += v->w.v[k].to - v->w.v[k].from + 1;
-			bits += log2_8(all) - log2_8(in);
-		}
-		before = w;
-	}
+	for (; p >> 64; p >>= 1)
+		bits++;
+	for (; !(p >> 63); p <<= 1)
+		bits--;
+	*m = (uint64_t)p;
 	return bits;
 }
 
-/* Could events of another VM or time fit as well somewhere? */
-static bool is_chance(const struct solve *s, const struct solve_result *r)
+/*
+ * Could events of another VM or time fit as well somewhere? Each window with an event in it says
+ * that they do not, by how little of the time around it the vCPU was in its guest: a wrong offset
+ * may put all events into a time when the vCPU hardly left it. All that is multiplied, and divided
+ * by how many offsets there are and by the ways in which some events may be wrong.
+ */
+static bool is_chance(const struct solve *s, uint64_t offset)
 {
-	uint64_t gain = 0,
-		 cost = log2_8((uint64_t)((s->hi - s->lo) / s->fine) + 1) + CHANCE_BITS * 256;
+	uint64_t m = 1ull << 63;
+	int64_t bits = multiply(&m, 1, (uint64_t)((s->hi - s->lo) >> s->shift) + 1) - CHANCE_BITS;
 
 	for (size_t i = 0; i < s->nv; i++) {
-		uint64_t hits, wrong;
+		const struct solve_vcpu *v = &s->v[i];
+		uint64_t hits = 0, wrong = 0;
+		size_t w, before = SIZE_MAX;
 
-		if (!s->v[i].taken)
-			continue;
-		gain += count_bits(s, &s->v[i], r->offset, &hits, &wrong);
-		if (wrong)
-			cost += wrong * log2_8(3 * (hits + wrong) / wrong);
+		for (size_t k = 0; k < v->taken; k++) {
+			enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[k] - offset), &w);
+			size_t from = w > AROUND ? w - AROUND : 0, to = MIN(w + AROUND, v->w.n - 1);
+			uint64_t in = 0;
+
+			if (f == SOLVE_UNKNOWN)
+				continue;
+			wrong += f == SOLVE_OUTSIDE;
+			/* Consecutive events in one window say the same about an offset. */
+			if (f == SOLVE_INSIDE && w != before) {
+				for (size_t n = from; n <= to; n++)
+					in += v->w.v[n].to - v->w.v[n].from + 1;
+				bits += multiply(&m, v->w.v[to].to - v->w.v[from].from + 1, in);
+				hits++;
+			}
+			before = w;
+		}
+		for (uint64_t k = 0; k < wrong; k++)
+			bits += multiply(&m, wrong, 3 * (hits + wrong));
 	}
-	return gain < cost;
+	return bits < 0;
 }
 
 /*
- * The best place of all cells, if it is not chance. 0, found or not; -ETIME; -E2BIG: too
- * many cells fit; -EDOM: it may be chance.
+ * The best place from lo up to hi, if it is not chance. 0, found or not; -EDOM: it may be chance;
+ * or as solve_grid().
  */
-static int solve_cells(struct solve *s, struct solve_result *r)
+static int solve_within(struct solve *s, int64_t lo, int64_t hi, struct solve_result *r)
 {
-	struct solve_place best = { .score = INT64_MIN }, next = { .score = INT64_MIN };
 	_cleanup_free_ struct solve_place *p = NULL;
-	int ret = narrow(s);
-	uint64_t base;
+	const struct solve_place *best;
+	uint64_t base = s->g0 - s->h0, known;
+	int ret;
 
+	s->lo = lo;
+	s->hi = hi;
+	r->span = (uint64_t)(hi - lo);
+	ret = solve_grid(s);
 	if (ret || !s->ncell)
 		return ret;
 	p = xcalloc(s->ncell, sizeof(*p));
 	ret = sweep_cells(s, p);
-	for (size_t i = 0; i < s->ncell && !ret; i++)
-		take_place(s, &p[i], &best, &next);
-	if (ret || best.score == INT64_MIN)
+	best = ret ? NULL : best_place(s, p, s->ncell, r);
+	if (!best)
 		return ret;
-	r->equal = count_equal(s, p, s->ncell, &best);
-	base = s->g0 - s->h0;
-	r->found = true;
-	r->offset_lo = base + (uint64_t)best.low;
-	r->offset_hi = base + (uint64_t)best.high;
-	r->offset = base + (uint64_t)(best.from + (best.to - best.from) / 2);
-	r->inside = best.inside;
-	r->outside = best.outside;
-	r->has_next = next.score != INT64_MIN;
-	r->next_distance = next.from - best.from;
-	r->next_inside = next.inside;
-	r->next_outside = next.outside;
-	r->found = !is_chance(s, r);
-	return r->found ? 0 : -EDOM;
+	r->offset_lo = base + (uint64_t)best->low;
+	r->offset_hi = base + (uint64_t)best->high;
+	r->offset = base + (uint64_t)(best->from + (best->to - best->from) / 2);
+	r->inside = best->inside;
+	r->outside = best->outside;
+	ret = is_chance(s, r->offset) ? -EDOM : 0;
+	known = r->inside + r->outside;
+	r->found = !ret && r->outside <= 2 + (known * s->share >> (SHARE_BITS + 2));
+	return r->outside <= allowed(s, known) ? ret : 0;
 }
 
 /* ---- runs ---- */
@@ -991,46 +762,29 @@ static int solve_cells(struct solve *s, struct solve_result *r)
 #define LEAST_OVERLAP 8 /* captures overlap by at least this part of the shorter one */
 #define MIN_PAIRS     4
 #define MANY_PAIRS    64
-#define LEFT_MIN      48	/* events that are no accident, windows in which some should be */
-#define ABSENT_MIN    8		/* events of which at least one should be where the vCPU ran */
 #define PAIR_LATE     (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
 #define MANY_LATE     (1 << 21) /* ... and of many, closer than that */
-
-/* The smallest of all pairs: they may be anywhere in 64 bits, but are all close to each other. */
-static int64_t pairs_least(const struct solve_vcpu *v)
-{
-	int64_t least = v->np ? v->p[0] : 0;
-
-	for (size_t i = 1; i < v->np; i++)
-		if ((int64_t)((uint64_t)v->p[i] - (uint64_t)least) < 0)
-			least = v->p[i];
-	return least;
-}
-
-COMPARE_BY(by_value, int64_t, );
 
 /*
  * Windows and events of the vCPUs that count, each from the first one known; the events in random
  * order, so that any few of them are a sample.
  */
-static void state_problem(struct solve *s)
+static void state_problem(struct solve *s, int64_t only)
 {
 	uint64_t last = 0, latest = 0;
-	bool ordered = true;
 	uint32_t seed = 1;
+	size_t n = 0;
 
 	s->h0 = s->g0 = UINT64_MAX;
-	s->nev = 0;
+	s->nev = s->windows = s->taken = 0;
 	for (size_t i = 0; i < s->nv; i++) {
 		struct solve_vcpu *v = &s->v[i];
 
-		for (size_t k = 0; k < v->w.n && !s->scaled; k++) {
-			v->w.v[k].from = tsc_to_guest(&s->map, v->w.v[k].from);
-			v->w.v[k].to = tsc_to_guest(&s->map, v->w.v[k].to);
-		}
-		v->taken = solve_takes(s, v) ? v->ne : 0;
+		v->taken = v->w.n && (only == SOLVE_ALL || only == (int64_t)v->id) ? v->ne : 0;
 		s->nev += v->taken;
+		s->windows += v->w.n;
 		if (v->taken) {
+			s->taken += v->w.n;
 			s->h0 = MIN(s->h0, v->w.v[0].from);
 			last = MAX(last, v->w.v[v->w.n - 1].to);
 		}
@@ -1039,21 +793,14 @@ static void state_problem(struct solve *s)
 			latest = MAX(latest, v->e[k]);
 		}
 	}
-	s->scaled = true;
 	s->hspan = last - s->h0;
 	s->gspan = s->nev ? latest - s->g0 : 0;
 	free(s->ev);
-	free(s->order);
 	s->ev = xcalloc(s->nev + 1, sizeof(*s->ev));
-	s->order = xcalloc(s->nev + 1, sizeof(*s->order));
-	for (size_t i = 0, n = 0; i < s->nv; i++)
-		for (size_t k = 0; k < s->v[i].taken; k++, n++) {
-			s->order[n] = (int64_t)(s->v[i].e[k] - s->g0);
-			s->ev[n] = (struct solve_event){ .g = s->order[n], .v = (uint32_t)i };
-			ordered &= !n || s->order[n - 1] <= s->order[n];
-		}
-	if (!ordered) /* else it is one vCPU's */
-		array_sort(s->order, s->nev, by_value);
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; k < s->v[i].taken; k++)
+			s->ev[n++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
+							   .v = (uint32_t)i };
 	for (size_t i = s->nev; i > 1; i--) {
 		struct solve_event e = s->ev[i - 1];
 		size_t k;
@@ -1065,82 +812,49 @@ static void state_problem(struct solve *s)
 	}
 }
 
-static int solve_once(struct solve *s, struct solve_result *r)
+/* First where the pairs say that it must be: they may be wrong, if a clock was set. */
+static int solve_both(struct solve *s, int64_t lo, int64_t hi, uint64_t pairs,
+		      struct solve_result *r)
 {
-	int ret;
+	int64_t late = pairs < MANY_PAIRS ? PAIR_LATE : MANY_LATE;
+	int64_t most = (int64_t)(r->at_most - (s->g0 - s->h0));
+	const struct solve_result none = *r;
 
-	r->span = (uint64_t)(s->hi - s->lo);
-	r->equal = 0;
-	ret = solve_grid(s);
-	return ret ?: solve_cells(s, r);
-}
-
-/*
- * First where the pairs say that it must be, within the range to be searched anyway. They may be
- * wrong, if a clock was set, and then do not help.
- */
-static int solve_both(struct solve *s, struct solve_result *r)
-{
-	int64_t lo = s->lo, hi = s->hi, least = 0, late;
-	uint64_t base = s->g0 - s->h0;
-	int ret = 0;
-
-	for (size_t i = 0; i < s->nv; i++) {
-		int64_t d = (int64_t)((uint64_t)pairs_least(&s->v[i]) - base);
-
-		if (!solve_takes(s, &s->v[i]) || !s->v[i].np)
-			continue;
-		least = r->pairs ? MIN(least, d) : d;
-		r->pairs += s->v[i].np;
+	if (pairs >= MIN_PAIRS && most > lo && most - late < hi) {
+		r->pairs = pairs;
+		if (!solve_within(s, MAX(lo, most - late), MIN(hi, most + 1), r) && r->found &&
+		    r->outside <= r->inside / 64)
+			return 0;
+		*r = none;
 	}
-	late = r->pairs < MANY_PAIRS ? PAIR_LATE : MANY_LATE;
-	if (r->pairs < MIN_PAIRS || least <= lo || least - late >= hi)
-		r->pairs = 0;
-	if (r->pairs) {
-		s->lo = MAX(lo, least - late);
-		s->hi = MIN(hi, least + 1);
-		ret = solve_once(s, r);
-	}
-	if (r->pairs && (ret || !r->found || r->outside > r->inside / 64)) {
-		*r = (struct solve_result){ .events = r->events,
-					    .has_most = r->has_most,
-					    .at_most = r->at_most };
-		ret = 0;
-	}
-	s->lo = lo;
-	s->hi = hi;
-	return ret || r->found ? ret : solve_once(s, r);
+	return solve_within(s, lo, hi, r);
 }
 
 void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 {
+	uint64_t pairs = 0, overlap;
 	int ret;
-	uint64_t all, windows, overlap;
 
-	s->only = vcpu;
-	memset(r, 0, sizeof(*r));
+	state_problem(s, vcpu);
+	*r = (struct solve_result){ .events = s->nev };
 	/* The guest's event of an access never comes before the host's. */
 	for (size_t i = 0; i < s->nv; i++) {
 		const struct solve_vcpu *v = &s->v[i];
-		uint64_t least = (uint64_t)pairs_least(v);
 
-		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) || !v->np)
+		if ((vcpu != SOLVE_ALL && vcpu != (int64_t)v->id) || !v->np)
 			continue;
-		if (!r->has_most || (int64_t)(least - r->at_most) < 0)
-			r->at_most = least;
+		if (!pairs || (int64_t)(v->pair - r->at_most) < 0)
+			r->at_most = v->pair;
+		pairs += v->np;
 		r->has_most = true;
 	}
-	state_problem(s);
 	/*
 	 * Work grows no faster than the input, whatever the stamps are: what a run may spend is
 	 * bounded, and so is what all of them may. Captures of real machines take a tenth of it
 	 * (make bench).
 	 */
-	all = (1ull << 30) + (s->windows * 4 + s->events) * 4096;
-	windows = 0;
-	for (size_t i = 0; i < s->nv; i++)
-		windows += s->v[i].taken ? s->v[i].w.n : 0;
-	s->limit = MIN(all, s->spent + (1ull << 28) + (windows * 4 + s->nev) * 2048);
+	s->limit = MIN((1ull << 30) + (s->windows * 4 + s->events) * 4096,
+		       s->spent + (1ull << 28) + (s->taken * 4 + s->nev) * 2048);
 	if (!s->windows) {
 		r->why = "the host capture shows no entries and exits of this VM's vCPUs";
 	} else if (s->nev < MIN_EVENTS) {
@@ -1150,107 +864,82 @@ void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 		r->why = "the stamps of one capture are too far apart";
 	} else {
 		overlap = MIN(s->hspan, s->gspan) / LEAST_OVERLAP;
-		s->lo = -(int64_t)(s->hspan - overlap);
-		s->hi = (int64_t)(s->gspan - overlap) + 1;
-		r->why = NULL;
-	}
-	if (r->why)
-		return;
-	r->events = s->nev;
-	ret = solve_both(s, r);
-	if (ret == -ENODATA)
-		r->why = "the vCPUs never left their guest: the windows exclude no offset";
-	else if (ret == -E2BIG)
-		r->why = "too many offsets fit: record longer";
-	else if (ret == -EDOM)
-		r->why = "an offset fits, but that may be chance: record longer";
-	else if (ret == -ETIME)
-		r->why = "too many offsets nearly fit: the search reached its limit";
-	else if (!r->found)
-		r->why =
-			"no offset puts the guest's events into the windows: another VM, another ratio "
-			"(--tsc-ratio), or captures of different times";
-}
-
-void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
-		 uint64_t *outside)
-{
-	const struct solve_vcpu *v = &s->v[i];
-	size_t w;
-
-	*inside = *outside = 0;
-	for (size_t k = 0; k < v->ne; k++) {
-		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
-
-		*inside += f == SOLVE_INSIDE;
-		*outside += f == SOLVE_OUTSIDE;
+		ret = solve_both(s, -(int64_t)(s->hspan - overlap),
+				 (int64_t)(s->gspan - overlap) + 1, pairs, r);
+		if (ret == -ENODATA)
+			r->why = "the vCPUs never left their guest: the windows exclude no offset";
+		else if (ret == -E2BIG)
+			r->why = "too many offsets fit: record longer";
+		else if (ret == -EDOM)
+			r->why = "an offset fits, but that may be chance: record longer";
+		else if (ret == -ETIME)
+			r->why = "too many offsets nearly fit: the search reached its limit";
+		else if (!r->found)
+			r->why = "no offset puts the guest's events into the windows: another VM, "
+				 "another ratio (--tsc-ratio), or captures of different times";
 	}
 }
 
-uint64_t solve_leaves(const struct solve *s, size_t i, const struct solve_result *r)
+/* ---- what a result leaves ---- */
+
+#define LEFT_MIN   48 /* events that are no accident, windows in which some should be */
+#define ABSENT_MIN 8  /* events of which at least one should be where the vCPU ran */
+
+void solve_count(const struct solve *s, size_t i, const struct solve_result *r,
+		 struct solve_counts *c)
 {
 	const struct solve_vcpu *v = &s->v[i];
-	size_t from = 0, first = 0, last = 0, w;
+	size_t begin = 0, first = 0, last = 0, w;
 	int64_t sum = 0, best = 0;
-	uint64_t left = 0;
 
-	if (!v->w.n || !v->ne)
-		return 0;
+	*c = (struct solve_counts){ .from = INT64_MAX, .to = INT64_MIN };
+	if (!v->w.n)
+		return;
 	/*
-	 * The stretch of the vCPU's events that the offset fits best. Events beyond it are also
-	 * inside now and then, so one that is outside outweighs several that are not.
+	 * Also the stretch of the vCPU's events that the offset fits best. Events beyond it are
+	 * also inside now and then, so one that is outside outweighs several that are not.
 	 */
 	for (size_t k = 0; k < v->ne; k++) {
-		enum solve_fit f = solve_fit_at(s, v, solve_h(s, v->e[k] - r->offset), &w);
+		int64_t h = solve_h(s, v->e[k] - r->offset);
+		enum solve_fit f = solve_fit_at(s, v, h, &w);
 
-		sum += f == SOLVE_INSIDE ? 1 : f == SOLVE_OUTSIDE ? -16 : 0;
+		if (f == SOLVE_INSIDE) {
+			c->inside++;
+			c->from = MIN(c->from, h);
+			c->to = MAX(c->to, h);
+			sum++;
+		} else if (f == SOLVE_OUTSIDE) {
+			c->outside++;
+			sum -= 16;
+		}
 		if (sum <= 0) {
 			sum = 0;
-			from = k + 1;
+			begin = k + 1;
 		} else if (sum > best) {
 			best = sum;
-			first = from;
+			first = begin;
 			last = k + 1;
 		}
 	}
-	if (first == last)
-		return v->ne;
+	if (first == last) {
+		c->left = v->ne;
+		return;
+	}
 	if (first >= LEFT_MIN &&
 	    solve_window_at(s, v, solve_h(s, v->e[first] - r->offset)) >= LEFT_MIN)
-		left = first;
+		c->left = first;
 	if (v->ne - last >= LEFT_MIN &&
 	    solve_window_at(s, v, solve_h(s, v->e[last - 1] - r->offset)) + LEFT_MIN < v->w.n)
-		left += v->ne - last;
-	return left;
+		c->left += v->ne - last;
 }
 
-struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r)
-{
-	struct solve_span span = { .from = INT64_MAX, .to = INT64_MIN };
-
-	for (size_t i = 0; i < s->nv; i++)
-		for (size_t k = 0; k < s->v[i].ne; k++) {
-			int64_t h = solve_h(s, s->v[i].e[k] - r->offset);
-			size_t w;
-
-			if (solve_fit_at(s, &s->v[i], h, &w) != SOLVE_INSIDE)
-				continue;
-			span.from = MIN(span.from, h);
-			span.to = MAX(span.to, h);
-		}
-	return span;
-}
-
-uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
-		      const struct solve_span *span)
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_counts *c,
+		      const struct solve_counts *all)
 {
 	const struct solve_vcpu *v = &s->v[i];
-	uint64_t inside, outside;
 
-	solve_count(s, i, r, &inside, &outside);
-	if (!v->w.n || v->ne < ABSENT_MIN || inside || outside || span->from > span->to)
+	if (!v->w.n || v->ne < ABSENT_MIN || c->inside || c->outside || all->from > all->to)
 		return 0;
-	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= LEFT_MIN
-		       ? v->ne
-		       : 0;
+	return solve_window_at(s, v, all->to) - solve_window_at(s, v, all->from) >= LEFT_MIN ? v->ne
+											     : 0;
 }

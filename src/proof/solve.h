@@ -10,15 +10,22 @@
 
 struct solve_vcpu {
 	uint32_t id;
-	struct run_list w; /* the guest may have run then: host TSC, later scaled to guest cycles */
+	struct run_list w; /* the guest may have run then: guest cycles */
 	int32_t *tid;	   /* threads that run it */
 	size_t ntid, tidcap;
 	uint64_t *e;
 	size_t ne, ecap;
-	int64_t *p; /* pairs by value: guest time minus scaled host time */
-	size_t np, pcap;
+	uint64_t pair; /* the least by value: guest time minus scaled host time */
+	size_t np;
 	/* Of a run: */
-	size_t taken; /* its events */
+	size_t taken;	   /* its events */
+	struct solve_gap { /* cells in which it did not run, nor in the one before */
+		uint32_t from, to;
+	} * gap;
+	size_t ngap, gapcap;
+	uint32_t *first; /* by 2^step cells: the first gap that ends in them or later */
+	size_t steps;
+	unsigned int step;
 };
 
 #define SHARE_BITS 20
@@ -35,25 +42,21 @@ struct solve_cell {
 
 struct solve {
 	struct tsc_map map;
-	int64_t only; /* the vCPU to solve, or SOLVE_ALL */
-	bool scaled;  /* windows are in guest cycles */
 	struct solve_vcpu *v;
 	size_t nv, vcap;
-	uint64_t windows, events, seen; /* all of those kept; all events seen */
-	uint64_t min_gap;		/* windows closer than this become one, host cycles */
-	uint64_t stride;		/* every n-th event is kept */
-	uint64_t h0, g0;		/* what H and G are counted from */
+	uint64_t events, seen;	 /* all that are kept; all of them */
+	uint64_t stride;	 /* every n-th event is kept */
+	uint64_t windows, taken; /* all of them, and those of this run */
+	uint64_t h0, g0;	 /* what H and G are counted from */
 	uint64_t hspan, gspan;
 	struct solve_event *ev; /* all of them, shuffled */
-	int64_t *order;		/* their g alone, in order */
 	size_t nev;
 	int64_t lo, hi; /* candidates: lo <= d < hi */
 	struct solve_cell *cell;
-	size_t ncell, cellcap, most;
-	int least;	       /* the smallest cells are of 2^least */
-	int64_t width, fine;   /* of a cell of the grid, and of its smallest */
-	uint64_t share;	       /* of events, 2^-SHARE_BITS: a wrong offset leaves at least this many
-			 * outside */
+	size_t ncell, cellcap, left; /* left: cells of the grid in them */
+	int shift;		     /* they are of 2^shift ... */
+	int64_t width;		     /* ... and were of this at first */
+	uint64_t share;	       /* of events, 2^-SHARE_BITS: outside with a wrong offset, at least */
 	uint64_t spent, limit; /* by all runs, and allowed to this one; about 1 ns each */
 };
 

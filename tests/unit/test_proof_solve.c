@@ -159,7 +159,7 @@ static void test_pairs(void **state)
 static void test_own(void **state)
 {
 	struct tsc_map map[2] = { { .offset = 1000000 }, { .offset = 1300000 } }, none = { 0 };
-	uint64_t in[2] = { 0 }, out[2] = { 0 };
+	struct solve_counts c[2];
 	struct solve_result r;
 	uint32_t seed = 9;
 	struct solve *s;
@@ -177,11 +177,11 @@ static void test_own(void **state)
 			assert_true(r.found && !r.outside && !r.equal);
 			assert_true((int64_t)(r.offset_hi - map[id].offset) >= 0);
 			assert_true((int64_t)(map[id].offset - r.offset_lo) >= 0);
-			solve_count(s, i, &r, &in[0], &out[0]);
-			solve_count(s, 1 - i, &r, &in[1], &out[1]);
-			assert_int_equal(out[0], 0);
-			assert_int_equal(in[0], r.inside);
-			assert_true(out[1] > in[1] / 16);
+			solve_count(s, i, &r, &c[0]);
+			solve_count(s, 1 - i, &r, &c[1]);
+			assert_int_equal(c[0].outside, 0);
+			assert_int_equal(c[0].inside, r.inside);
+			assert_true(c[1].outside > c[1].inside / 16);
 		}
 	solve_free(s);
 }
@@ -247,7 +247,7 @@ static void test_sweep(void **state)
 	struct vcpu_run w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
 	struct solve_vcpu v = { .w = { .v = w, .n = 3 } };
 	struct solve_event e[] = { { 105, 0 }, { 112, 0 }, { 117, 0 }, { 155, 0 }, { 130, 0 } };
-	struct solve s = { .v = &v, .nv = 1, .ev = e, .width = 1, .fine = 1, .limit = UINT64_MAX };
+	struct solve s = { .v = &v, .nv = 1, .ev = e, .width = 1, .limit = UINT64_MAX };
 	struct solve_cell c = { .from = 60, .to = 160 };
 	size_t apart = 0;
 
