@@ -174,10 +174,16 @@ out_has "one may have changed meanwhile: record the host with kvmft" "... and sa
 # nothing contradicts.
 for wakes in 0 1; do
 	make apart$wakes "web:-7000000000:137,138" -v seed=10 -v wakes=$wakes
-	awk '$1 == 1 { if (n++ % 24) next; $2 = sprintf("%.0f", $2 + 149000000000) } 1' "$tmp/apart$wakes/web.txt" \
-		>"$tmp/apart$wakes/few.txt"
-	"$mkcap" --clock x86-tsc --trace-dat "$tmp/apart$wakes/few.dat" "$tmp/apart$wakes/few.txt"
-	run "$kvmft" merge "$tmp/apart$wakes/host.dat" "$tmp/apart$wakes/few.dat"
+	for n in 24 40; do
+		awk -v "every=$n" '
+			$1 == 1 { if (n++ % every) next; $2 = sprintf("%.0f", $2 + 149000000000) }
+			1' "$tmp/apart$wakes/web.txt" >"$tmp/apart$wakes/few$n.txt"
+		"$mkcap" --clock x86-tsc --trace-dat "$tmp/apart$wakes/few$n.dat" "$tmp/apart$wakes/few$n.txt"
+	done
+	run "$kvmft" merge "$tmp/apart$wakes/host.dat" "$tmp/apart$wakes/few24.dat"
+	status_is 0 "a vCPU with an offset of its own and 25 events, wakes=$wakes"
+	err_has 'offsets found in the events: vCPU 0 -(7000|6999)[0-9]*, vCPU 1 14(2000|1999)[0-9]*, ' "... each is found"
+	run "$kvmft" merge "$tmp/apart$wakes/host.dat" "$tmp/apart$wakes/few40.dat"
 	status_is 4 "a vCPU with an offset of its own and few events, wakes=$wakes"
 	err_has 'vCPU 1: ' "... which it is, and why"
 	is "$(wc -c <"$out")" 0 "... nothing is printed"
