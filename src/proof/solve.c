@@ -38,16 +38,10 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	return v;
 }
 
-static struct vcpu_run run_scaled(const struct solve *s, uint64_t from, uint64_t to)
-{
-	return (struct vcpu_run){ tsc_to_guest(&s->map, from), tsc_to_guest(&s->map, to) };
-}
-
 void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
-	struct vcpu_run r = run_scaled(s, entry, exit);
-
-	run_list_add(&vcpu_at(s, vcpu)->w, r.from, r.to, 0);
+	run_list_add(&vcpu_at(s, vcpu)->w, tsc_to_guest(&s->map, entry),
+		     tsc_to_guest(&s->map, exit), 0);
 }
 
 void solve_clear_windows(struct solve *s, uint32_t vcpu)
@@ -129,14 +123,14 @@ void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, i
 	/* At whatever time another thread of the vCPU ran. */
 	v->w = (struct run_list){ 0 };
 	for (size_t i = 0, k = 0; i < old.n || k < l->n;) {
-		struct vcpu_run r = k < l->n ? run_scaled(s, l->v[k].from, l->v[k].to)
-					     : (struct vcpu_run){ UINT64_MAX, 0 };
-
-		if (i < old.n && old.v[i].from <= r.from)
-			r = old.v[i++];
-		else
+		if (i < old.n &&
+		    (k == l->n || old.v[i].from <= tsc_to_guest(&s->map, l->v[k].from))) {
+			run_list_add(&v->w, old.v[i].from, old.v[i].to, 0);
+			i++;
+		} else {
+			solve_add_window(s, vcpu, l->v[k].from, l->v[k].to);
 			k++;
-		run_list_add(&v->w, r.from, r.to, 0);
+		}
 	}
 	free(old.v);
 }
@@ -495,7 +489,7 @@ static int solve_grid(struct solve *s)
  */
 
 #define SWEEP_EVENTS (1u << 20) /* all cells are solved with this many events, ... */
-#define SWEEP_MOST   (1u << 14) /* ... with no more for each than this */
+#define SWEEP_MOST   (1u << 12) /* ... with no more for each than this */
 #define TURN_WORK    100	/* looking up an event's window, and sorting what follows from it */
 
 struct turns {
@@ -590,9 +584,12 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
 #define AROUND	    8  /* windows to either side that are "around" one */
 #define MIN_EVENTS  8
 
-static bool worth(const struct solve_place *p)
+/* No more are outside than a quarter of what a wrong offset leaves there. */
+static bool worth(const struct solve *s, const struct solve_place *p)
 {
-	return p->inside >= MIN_EVENTS && p->outside <= p->inside;
+	uint64_t known = p->inside + p->outside;
+
+	return p->inside >= MIN_EVENTS && p->outside <= 2 + (known * s->share >> (SHARE_BITS + 2));
 }
 
 /* Two places in one or in neighbouring cells of the grid are one. */
@@ -625,7 +622,7 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 		/* More events leave less of the room of those that are all inside. */
 		struct solve_cell room = { order[i]->low, order[i]->high + 1 };
 
-		if (i < MAX_FULL)
+		if (i < MAX_FULL && worth(s, order[i]))
 			ret = solve_sweep(s, order[i]->outside ? &s->cell[order[i] - p] : &room,
 					  s->nev, order[i]);
 		else
@@ -642,10 +639,10 @@ static const struct solve_place *best_place(const struct solve *s, struct solve_
 	struct solve_place *best = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		if (worth(&p[i]) && (!best || p[i].score > best->score))
+		if (worth(s, &p[i]) && (!best || p[i].score > best->score))
 			best = &p[i];
 	for (size_t i = 0; i < n && best; i++) {
-		if (!worth(&p[i]) || &p[i] == best)
+		if (!worth(s, &p[i]) || &p[i] == best)
 			continue;
 		if (same_place(s, &p[i], best)) {
 			if (p[i].score == best->score && p[i].from == best->to + 1)
@@ -732,7 +729,7 @@ static int solve_within(struct solve *s, int64_t lo, int64_t hi, struct solve_re
 {
 	_cleanup_free_ struct solve_place *p = NULL;
 	const struct solve_place *best;
-	uint64_t base = s->g0 - s->h0, known;
+	uint64_t base = s->g0 - s->h0;
 	int ret;
 
 	s->lo = lo;
@@ -752,9 +749,8 @@ static int solve_within(struct solve *s, int64_t lo, int64_t hi, struct solve_re
 	r->inside = best->inside;
 	r->outside = best->outside;
 	ret = is_chance(s, r->offset) ? -EDOM : 0;
-	known = r->inside + r->outside;
-	r->found = !ret && r->outside <= 2 + (known * s->share >> (SHARE_BITS + 2));
-	return r->outside <= allowed(s, known) ? ret : 0;
+	r->found = !ret;
+	return r->outside <= allowed(s, r->inside + r->outside) ? ret : 0;
 }
 
 /* ---- runs ---- */
