@@ -19,26 +19,22 @@
 
 struct tdw {
 	const struct tdw_spec *spec;
-	int fd;
-	uint8_t *buf; /* bytes not written yet */
-	size_t fill;
+	int fd, error;	     /* the first one */
+	struct sbuf out;     /* not written yet */
+	uint64_t done;	     /* bytes in the file */
+	struct sbuf options; /* until their place in the file comes */
+	uint64_t options_at; /* in the file */
 	/* per CPU of spec->cap: where its counts of dropped and read events are in the options */
 	size_t *stats_at;
-	uint64_t *events;    /* ... and what was written of it */
-	uint64_t options_at; /* in the file */
-	uint64_t pos;	     /* in the file, of the next byte */
-	struct sbuf options;
+	uint64_t *events; /* ... and what was written of it */
 
 	size_t buffer;	    /* 0 = none yet, 1 = top, 2 = first instance */
 	uint32_t cpus, cpu; /* of the buffer; the current one */
-	bool in_cpu;
-	uint64_t cpu_at; /* where its data begins */
+	uint64_t cpu_at;    /* where its data begins, 0: there is none */
 
 	uint64_t table_at;   /* the CPU table of this buffer */
 	uint64_t *offset_at; /* where the offsets of instances go */
 };
-
-static int tdw_facts_end(struct tdw *w);
 
 /* ---- the metadata blocks of a trace.dat, from a capture ---- */
 
@@ -95,17 +91,13 @@ static void put_ftrace(const struct tdw_spec *s, struct sbuf *b)
 /* By system; within one as recorded: both are arrays of pointers into the same array. */
 COMPARE(format_cmp, const struct cap_format *, strcmp((*x)->sys, (*y)->sys) ?: ORDER(*x, *y));
 
-static void tdw_put_formats(const struct tdw_spec *s, struct sbuf *b)
+static void put_formats(const struct tdw_spec *s, struct sbuf *b)
 {
 	const struct capture *c = s->cap;
-	_cleanup_free_ const struct cap_format **f = calloc(c->nformat + 1, sizeof(*f));
+	_cleanup_free_ const struct cap_format **f = xcalloc(c->nformat + 1, sizeof(*f));
 	uint32_t systems = 0, count;
 	size_t n = 0, k;
 
-	if (!f) {
-		b->error = -ENOMEM;
-		return;
-	}
 	for (size_t i = 0; i < c->nformat; i++)
 		if (!is_ftrace(&c->format[i]))
 			f[n++] = &c->format[i];
@@ -132,33 +124,7 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 	for (size_t i = 0; i < c->ntask; i++)
 		if (c->task[i].tid > 0 && c->task[i].comm && c->task[i].comm[0])
 			sbuf_addf(&text, "%d %s\n", c->task[i].tid, c->task[i].comm);
-	if (text.error)
-		b->error = text.error;
-	else
-		put_text64(b, text.s ?: "", text.len);
-}
-
-void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
-{
-	const char *text;
-	size_t len = 0;
-
-	switch (block) {
-	case TDW_HEADER_INFO: put_header_info(s, b); break;
-	case TDW_FTRACE: put_ftrace(s, b); break;
-	case TDW_FORMATS: tdw_put_formats(s, b); break;
-	case TDW_KALLSYMS:
-		text = capture_kallsyms(s->cap, &len);
-		tdw_put_u32(b, (uint32_t)len);
-		sbuf_add_mem(b, text, len);
-		break;
-	case TDW_PRINTK:
-		tdw_put_u32(b, (uint32_t)s->cap->printk_len);
-		sbuf_add_mem(b, s->cap->printk, s->cap->printk_len);
-		break;
-	case TDW_CMDLINES: put_cmdlines(s, b); break;
-	case TDW_BLOCKS: break;
-	}
+	put_text64(b, xsbuf_text(&text), text.len);
 }
 
 #define OUT_BUFFER (1u << 20)
@@ -168,84 +134,58 @@ void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 
 static int tdw_flush(struct tdw *w)
 {
-	int ret = full_write(w->fd, w->buf, w->fill, NULL);
-
-	w->fill = 0;
-	return ret;
-}
-
-static int tdw_write(struct tdw *w, const void *p, size_t n)
-{
-	int ret = 0;
-
-	if (n > OUT_BUFFER - w->fill)
-		ret = tdw_flush(w);
-	if (ret)
-		return ret;
-	w->pos += n;
-	if (n >= OUT_BUFFER)
-		return full_write(w->fd, p, n, NULL);
-	memcpy(w->buf + w->fill, p, n);
-	w->fill += n;
-	return 0;
-}
-
-static int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
-{
-	int ret = b->error ?: tdw_write(w, b->s, b->len);
-
-	sbuf_free(b);
-	return ret;
+	w->error = w->error ?: w->out.error ?: full_write(w->fd, w->out.s, w->out.len, NULL);
+	w->done += w->out.len;
+	sbuf_reset(&w->out);
+	return w->error;
 }
 
 /* Overwrites something already written. */
-static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
+static void patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
-	int ret = tdw_flush(w);
-	ssize_t got;
+	ssize_t got = tdw_flush(w) ? (ssize_t)n : pwrite(w->fd, p, n, (off_t)at);
 
-	if (ret)
-		return ret;
-	got = pwrite(w->fd, p, n, (off_t)at);
-	return got == (ssize_t)n ? 0 : got < 0 ? -errno : -EIO;
+	if (got != (ssize_t)n)
+		w->error = got < 0 ? -errno : -EIO;
 }
 
-static int patch_u64(struct tdw *w, uint64_t at, uint64_t v)
-{
-	return patch(w, at, &v, sizeof(v));
-}
-
-static int align(struct tdw *w)
+/* Where the next byte goes in the file, behind filling. */
+static uint64_t align(struct tdw *w)
 {
 	static const uint8_t zero[MIN_ALIGN];
 	const uint32_t to = MAX(w->spec->g.size, MIN_ALIGN);
-	int ret = 0;
+	uint64_t left = (to - (w->done + w->out.len) % to) % to;
 
-	while (w->pos % to && !ret)
-		ret = tdw_write(w, zero, (size_t)MIN(to - w->pos % to, sizeof(zero)));
-	return ret;
+	for (; left > sizeof(zero); left -= sizeof(zero))
+		sbuf_add_mem(&w->out, zero, sizeof(zero));
+	sbuf_add_mem(&w->out, zero, (size_t)left);
+	return w->done + w->out.len;
 }
 
-/* ---- options: collected until their place in the file comes ---- */
+/* ---- options ---- */
 
-/* Before the first buffer. */
-static int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len)
+/* Before the first buffer. What is added to w->options from here to the end is the option's. */
+static size_t option_begin(struct tdw *w, enum td_opt id)
 {
-	if (len > UINT32_MAX)
-		return -EFBIG;
 	tdw_put_u16(&w->options, (uint16_t)id);
-	tdw_put_u32(&w->options, (uint32_t)len);
-	sbuf_add_mem(&w->options, data, len);
-	return w->options.error;
+	tdw_put_u32(&w->options, 0);
+	return w->options.len;
 }
 
-/* Empties and frees b. */
-static int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b)
+static void option_end(struct tdw *w, size_t at)
 {
-	int ret = b->error ?: tdw_option(w, id, b->s, b->len);
+	const uint32_t len = (uint32_t)(w->options.len - at);
 
-	sbuf_free(b);
-	return ret;
+	if (!w->options.error)
+		memcpy(w->options.s + at - sizeof(len), &len, sizeof(len));
+}
+
+static void option_text(struct tdw *w, enum td_opt id, const char *text)
+{
+	size_t at = option_begin(w, id);
+
+	sbuf_add_mem(&w->options, text, strlen(text) + 1);
+	option_end(w, at);
 }
 
 /* ---- the file ---- */
@@ -254,159 +194,115 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 {
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c',
 					 'i',  'n',  'g',  '6', 0,   0 };
-	char clock[80];
-	struct sbuf b = { 0 };
+	const struct capture *c = spec->cap;
+	const char *kallsyms;
+	size_t len = 0;
 	struct tdw *w;
-	int ret;
+	struct sbuf *b;
 
 	*out = NULL;
 	if (!cap_subbuf_ok(spec->g.size) || spec->cpus > CAPTURE_MAX_CPUS ||
 	    strlen(spec->clock) > 64)
 		return -EINVAL;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return -ENOMEM;
+	*out = w = xcalloc(1, sizeof(*w));
 	w->spec = spec;
 	w->fd = fd;
-	w->buf = malloc(OUT_BUFFER);
-	w->offset_at = calloc(spec->ninstance + 1, sizeof(*w->offset_at));
-	ret = w->buf && w->offset_at ? 0 : -ENOMEM;
-	sbuf_add_mem(&b, magic, sizeof(magic));
-	sbuf_addc(&b, (char)spec->g.long_size);
-	tdw_put_u32(&b, spec->g.size);
-	for (int k = 0; k < TDW_BLOCKS && !ret; k++) {
-		tdw_block(spec, (enum tdw_block)k, &b);
-		ret = tdw_write_sbuf(w, &b);
-	}
-	tdw_put_u32(&b, spec->cpus);
-	ret = ret ?: tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
+	w->offset_at = xcalloc(spec->ninstance + 1, sizeof(*w->offset_at));
+	w->stats_at = xcalloc(c->ncpu + 1, sizeof(*w->stats_at));
+	w->events = xcalloc(c->ncpu + 1, sizeof(*w->events));
+	b = &w->out;
+	sbuf_add_mem(b, magic, sizeof(magic));
+	sbuf_addc(b, (char)spec->g.long_size);
+	tdw_put_u32(b, spec->g.size);
+	put_header_info(spec, b);
+	put_ftrace(spec, b);
+	put_formats(spec, b);
+	kallsyms = capture_kallsyms(c, &len);
+	tdw_put_u32(b, (uint32_t)len);
+	sbuf_add_mem(b, kallsyms, len);
+	tdw_put_u32(b, (uint32_t)c->printk_len);
+	sbuf_add_mem(b, c->printk, c->printk_len);
+	put_cmdlines(spec, b);
+	tdw_put_u32(b, spec->cpus);
 	/* The kernel's trace_clock file shows the current one in brackets; NUL included. */
-	snprintf(clock, sizeof(clock), "[%.64s]", spec->clock);
-	ret = ret ?: tdw_option(w, TD_TRACECLOCK, clock, strlen(clock) + 1);
-	if (ret)
-		return tdw_close(w, ret);
-	*out = w;
+	option_text(w, TD_TRACECLOCK, TEXTF("[%s]", spec->clock));
 	return 0;
 }
 
-/* The option's offset is not known yet; its place is remembered. */
-static int instance_option(struct tdw *w, size_t i)
+/* Options; those of instances get their offsets later. */
+static void put_options(struct tdw *w)
 {
 	const struct tdw_spec *s = w->spec;
-	struct sbuf b = { 0 };
-	int ret;
+	size_t at;
 
-	tdw_put_u64(&b, 0);
-	sbuf_add_mem(&b, s->instance[i], strlen(s->instance[i]) + 1);
-	w->offset_at[i] = w->options_at + w->options.len + 6;
-	ret = tdw_option_sbuf(w, TD_BUFFER, &b);
-	if (ret || s->instance_cpus[i] == s->cpus)
-		return ret;
-	tdw_put_u32(&b, s->instance_cpus[i]);
-	return tdw_option_sbuf(w, TD_CPUCOUNT, &b);
-}
-
-static int put_table(struct tdw *w)
-{
-	struct sbuf b = { 0 };
-	char clock[80];
-	int n, ret = 0;
-
-	if (w->buffer == 1) {
-		w->options_at = w->pos + 10;
-		ret = tdw_write(w, "options  ", 10);
-		for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
-			ret = instance_option(w, i);
-		tdw_put_u16(&w->options, TD_DONE);
-		ret = ret ?: tdw_write_sbuf(w, &w->options);
-	} else {
-		ret = align(w);
-		ret = ret ?: patch_u64(w, w->offset_at[w->buffer - 2], w->pos);
+	sbuf_add_mem(&w->out, "options  ", 10);
+	w->options_at = w->done + w->out.len;
+	for (size_t i = 0; i < s->ninstance; i++) {
+		at = option_begin(w, TD_BUFFER);
+		w->offset_at[i] = w->options_at + at;
+		tdw_put_u64(&w->options, 0);
+		sbuf_add_mem(&w->options, s->instance[i], strlen(s->instance[i]) + 1);
+		option_end(w, at);
+		if (s->instance_cpus[i] == s->cpus)
+			continue;
+		at = option_begin(w, TD_CPUCOUNT);
+		tdw_put_u32(&w->options, s->instance_cpus[i]);
+		option_end(w, at);
 	}
-	if (ret)
-		return ret;
-	w->table_at = w->pos + 10;
-	n = snprintf(clock, sizeof(clock), "[%.64s]", w->spec->clock);
-	sbuf_add_mem(&b, "flyrecord", 10);
-	for (uint32_t i = 0; i < 2 * w->cpus; i++)
-		tdw_put_u64(&b, 0);
-	tdw_put_u64(&b, (uint64_t)n);
-	sbuf_add_mem(&b, clock, (size_t)n);
-	return tdw_write_sbuf(w, &b);
+	tdw_put_u16(&w->options, TD_DONE);
+	sbuf_add_mem(&w->out, xsbuf_text(&w->options), w->options.len);
 }
 
-static int cpu_end(struct tdw *w)
+static void cpu_end(struct tdw *w)
 {
-	uint64_t at = w->table_at + 16ull * w->cpu;
-	int ret;
+	const uint64_t area[] = { w->cpu_at, w->done + w->out.len - w->cpu_at };
 
-	if (!w->in_cpu)
-		return 0;
-	w->in_cpu = false;
-	ret = patch_u64(w, at, w->cpu_at);
-	return ret ?: patch_u64(w, at + 8, w->pos - w->cpu_at);
+	if (w->cpu_at)
+		patch(w, w->table_at + sizeof(area) * w->cpu, area, sizeof(area));
+	w->cpu_at = 0;
 }
 
-int tdw_buffer(struct tdw *w)
+void tdw_buffer(struct tdw *w)
 {
-	int ret = w->buffer ? cpu_end(w) : 0;
+	const struct tdw_spec *s = w->spec;
+	const char *clock = TEXTF("[%s]", s->clock);
+	uint64_t at;
 
-	if (ret)
-		return ret;
-	if (w->buffer > w->spec->ninstance)
-		return -EINVAL;
+	cpu_end(w);
+	w->cpus = w->buffer ? s->instance_cpus[w->buffer - 1] : s->cpus;
+	if (w->buffer) {
+		at = align(w);
+		patch(w, w->offset_at[w->buffer - 1], &at, sizeof(at));
+	} else {
+		put_options(w);
+	}
 	w->buffer++;
-	w->cpus = w->buffer == 1 ? w->spec->cpus : w->spec->instance_cpus[w->buffer - 2];
-	w->in_cpu = false;
-	w->cpu = 0;
-	return put_table(w);
+	sbuf_add_mem(&w->out, "flyrecord", 10);
+	w->table_at = w->done + w->out.len;
+	for (uint32_t i = 0; i < 2 * w->cpus; i++)
+		tdw_put_u64(&w->out, 0);
+	put_text64(&w->out, clock, strlen(clock));
 }
 
-int tdw_cpu(struct tdw *w, uint32_t cpu)
+void tdw_cpu(struct tdw *w, uint32_t cpu)
 {
-	int ret = cpu_end(w);
-
-	if (!ret && (!w->buffer || cpu >= w->cpus))
-		ret = -EINVAL;
-	ret = ret ?: align(w);
-	if (ret)
-		return ret;
-	w->in_cpu = true;
+	cpu_end(w);
 	w->cpu = cpu;
-	w->cpu_at = w->pos;
-	return 0;
+	w->cpu_at = align(w);
 }
 
 int tdw_subbuf(void *arg, const void *buf)
 {
 	struct tdw *w = arg;
 
-	if (!w->in_cpu)
-		return -EINVAL;
-	return tdw_write(w, buf, w->spec->g.size);
+	sbuf_add_mem(&w->out, buf, w->spec->g.size);
+	return w->error ?: w->out.len < OUT_BUFFER ? w->out.error : tdw_flush(w);
 }
 
 void tdw_events(struct tdw *w, uint64_t n)
 {
-	for (size_t i = 0; i < w->spec->cap->ncpu && w->events; i++)
+	for (size_t i = 0; i < w->spec->cap->ncpu; i++)
 		w->events[i] += w->spec->cap->cpu[i].cpu == w->cpu ? n : 0;
-}
-
-int tdw_close(struct tdw *w, int ret)
-{
-	if (!ret && w->buffer <= w->spec->ninstance)
-		ret = -EINVAL; /* a buffer was promised and never written */
-	ret = ret ?: cpu_end(w);
-	ret = ret ?: tdw_facts_end(w);
-	ret = ret ?: tdw_flush(w);
-	sbuf_free(&w->options);
-	free(w->offset_at);
-	free(w->stats_at);
-	free(w->events);
-	free(w->buf);
-	free(w);
-	return ret;
 }
 
 /* ---- the options of a trace.dat that carry facts, from a capture ---- */
@@ -423,7 +319,7 @@ static void counts(char *to, size_t size, uint64_t dropped, uint64_t read)
  * capture also has the counters at its beginning. What a flight recorder overwrote is no loss; what
  * its sub-buffers say was lost, they say here as well.
  */
-static int cpustat(struct tdw *w, size_t i)
+static void cpustat(struct tdw *w, size_t i)
 {
 	const struct cap_cpu *cpu = &w->spec->cap->cpu[i];
 	const struct cap_cpustat *e = &cpu->end, none = { 0 };
@@ -438,15 +334,14 @@ static int cpustat(struct tdw *w, size_t i)
 	w->stats_at[i] = w->options.len + 6 + strlen(text);
 	counts(end, sizeof(end), 0, 0);
 	strcat(text, end);
-	return tdw_option(w, TD_CPUSTAT, text, strlen(text) + 1);
+	option_text(w, TD_CPUSTAT, text);
 }
 
-static int tdw_facts_end(struct tdw *w)
+static void facts_end(struct tdw *w)
 {
 	const struct capture *c = w->spec->cap;
-	int ret = 0;
 
-	for (size_t i = 0; i < c->ncpu && w->events && !ret; i++) {
+	for (size_t i = 0; i < c->ncpu; i++) {
 		const struct cap_cpustat *e = &c->cpu[i].end, *b = &c->cpu[i].begin;
 		uint64_t dropped = e->dropped - (b->valid ? b->dropped : 0), n = w->events[i];
 		uint64_t taken = e->read - (b->valid ? b->read : 0) + (c->flight ? 0 : e->entries);
@@ -457,35 +352,41 @@ static int tdw_facts_end(struct tdw *w)
 		dropped += c->trimmed || taken < n ? 0 : taken - n; /* left, or lost on the way */
 		counts(text, sizeof(text), w->spec->part ? 0 : dropped, n);
 		/* Overwrites text in the options, which may be in the file already. */
-		ret = patch(w, w->options_at + w->stats_at[i], text, strlen(text));
+		patch(w, w->options_at + w->stats_at[i], text, strlen(text));
 	}
+}
+
+int tdw_close(struct tdw *w, int ret)
+{
+	if (!ret) {
+		cpu_end(w);
+		facts_end(w);
+		ret = tdw_flush(w);
+	}
+	sbuf_free(&w->out);
+	sbuf_free(&w->options);
+	free(w->offset_at);
+	free(w->stats_at);
+	free(w->events);
+	free(w);
 	return ret;
 }
 
-int tdw_facts(struct tdw *w, const struct tdw_spec *s)
+void tdw_facts(struct tdw *w)
 {
-	const struct capture *c = s->cap;
-	char text[128], grain[48];
-	int ret;
+	const struct capture *c = w->spec->cap;
 
-	w->stats_at = calloc(c->ncpu + 1, sizeof(*w->stats_at));
-	w->events = calloc(c->ncpu + 1, sizeof(*w->events));
-	ret = w->stats_at && w->events ? 0 : -ENOMEM;
-	for (size_t i = 0; i < c->ncpu && !ret; i++)
+	for (size_t i = 0; i < c->ncpu; i++)
 		if (c->cpu[i].end.valid)
-			ret = cpustat(w, i);
-	if (!ret && c->uname)
-		ret = tdw_option(w, TD_UNAME, c->uname, strlen(c->uname) + 1);
-	snprintf(grain, sizeof(grain), TD_GRAIN "%" PRIu64 ")", c->grain);
-	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s%s%s",
-		 c->some_switches ? TD_SOME : "", c->flight ? TD_FLIGHT : "",
-		 c->grain ? grain : "");
-	ret = ret ?: tdw_option(w, TD_VERSION, text, strlen(text) + 1);
-	if (!ret && c->ts_add) {
-		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);
-		ret = tdw_option(w, TD_OFFSET, text, strlen(text) + 1);
-	}
-	return ret;
+			cpustat(w, i);
+	if (c->uname)
+		option_text(w, TD_UNAME, c->uname);
+	option_text(w, TD_VERSION,
+		    TEXTF("kvmft " KVMFT_VERSION "%s%s%s", c->some_switches ? TD_SOME : "",
+			  c->flight ? TD_FLIGHT : "",
+			  c->grain ? TEXTF(TD_GRAIN "%" PRIu64 ")", c->grain) : ""));
+	if (c->ts_add)
+		option_text(w, TD_OFFSET, TEXTF("%" PRId64, c->ts_add));
 }
 
 /* ---- ids ---- */
@@ -531,12 +432,12 @@ uint64_t tdw_trace_id(const struct capture *c)
 	return h | 1; /* 0 means none */
 }
 
-int tdw_id_option(struct tdw *w, uint64_t id)
+void tdw_id_option(struct tdw *w, uint64_t id)
 {
-	struct sbuf b = { 0 };
+	size_t at = option_begin(w, TD_TRACEID);
 
-	tdw_put_u64(&b, id);
-	return tdw_option_sbuf(w, TD_TRACEID, &b);
+	tdw_put_u64(&w->options, id);
+	option_end(w, at);
 }
 
 /* ---- clocks and guests ---- */
@@ -559,50 +460,51 @@ bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
 	return false;
 }
 
-int tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift)
+void tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift)
 {
-	struct sbuf b = { 0 };
+	size_t at = option_begin(w, TD_TSC2NSEC);
 
-	tdw_put_u32(&b, mult);
-	tdw_put_u32(&b, shift);
-	tdw_put_u64(&b, 0); /* an offset that readers ignore */
-	return tdw_option_sbuf(w, TD_TSC2NSEC, &b);
+	tdw_put_u32(&w->options, mult);
+	tdw_put_u32(&w->options, shift);
+	tdw_put_u64(&w->options, 0); /* an offset that readers ignore */
+	option_end(w, at);
 }
 
-int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid, uint32_t n)
+void tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid, uint32_t n)
 {
-	struct sbuf b = { 0 };
+	size_t at = option_begin(w, TD_GUEST);
 
-	sbuf_add_mem(&b, name, strlen(name) + 1);
-	tdw_put_u64(&b, id);
-	tdw_put_u32(&b, n);
+	sbuf_add_mem(&w->options, name, strlen(name) + 1);
+	tdw_put_u64(&w->options, id);
+	tdw_put_u32(&w->options, n);
 	for (uint32_t i = 0; i < n; i++) {
-		tdw_put_u32(&b, i);
-		tdw_put_u32(&b, (uint32_t)tid[i]);
+		tdw_put_u32(&w->options, i);
+		tdw_put_u32(&w->options, (uint32_t)tid[i]);
 	}
-	return tdw_option_sbuf(w, TD_GUEST, &b);
+	option_end(w, at);
 }
 
 /* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_read.c. */
-int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
-			  const struct cap_shift *shift, uint32_t n)
+void tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
+			   const struct cap_shift *shift, uint32_t n)
 {
-	struct sbuf b = { 0 };
+	size_t at = option_begin(w, TD_TIME_SHIFT);
+	struct sbuf *b = &w->options;
 
-	tdw_put_u64(&b, peer);
-	tdw_put_u32(&b, (uint32_t)flags);
-	tdw_put_u32(&b, n);
+	tdw_put_u64(b, peer);
+	tdw_put_u32(b, (uint32_t)flags);
+	tdw_put_u32(b, n);
 	for (uint32_t i = 0; i < n; i++) {
-		tdw_put_u32(&b, (uint32_t)shift[i].nsample);
+		tdw_put_u32(b, (uint32_t)shift[i].nsample);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].time);
+			tdw_put_u64(b, (uint64_t)shift[i].sample[k].time);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].offset);
+			tdw_put_u64(b, (uint64_t)shift[i].sample[k].offset);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].scaling);
+			tdw_put_u64(b, (uint64_t)shift[i].sample[k].scaling);
 	}
 	for (uint32_t i = 0; i < n; i++) /* after all others, one for each sample */
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, (uint64_t)shift[i].frac);
-	return tdw_option_sbuf(w, TD_TIME_SHIFT, &b);
+			tdw_put_u64(b, (uint64_t)shift[i].frac);
+	option_end(w, at);
 }
