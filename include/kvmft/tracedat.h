@@ -62,16 +62,18 @@ struct tdw_spec {
 };
 
 /*
- * Begins one in an empty file open for writing (borrowed). 0 or -errno; spec and what it points to
- * must outlive it.
+ * Begins one in an empty file open for writing (borrowed); spec and what it points to must outlive
+ * it. -EINVAL: nothing that a trace.dat can hold. Later errors come out of tdw_subbuf(), or
+ * tdw_close().
  */
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_check;
-/* The next buffer: the top one first, then the named ones. */
-int tdw_buffer(struct tdw *w) __must_check;
+/* The next buffer: the top one first, then the named ones, all of them. */
+void tdw_buffer(struct tdw *w);
 /* CPUs of a buffer in ascending order; CPUs left out are empty. */
-int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
+void tdw_cpu(struct tdw *w, uint32_t cpu);
 /*
  * spec->g.size bytes of the current CPU. w is the struct tdw, as passed by a writer of sub-buffers.
+ * 0 or -errno.
  */
 int tdw_subbuf(void *w, const void *buf) __must_check;
 /* So many events went into the current CPU: for CPUSTAT. */
@@ -79,32 +81,29 @@ void tdw_events(struct tdw *w, uint64_t n);
 /* Completes the file: 0 or -errno. ret != 0: an earlier error, which is returned. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
-/* The blocks before the CPUs; each appends to b. */
-enum tdw_block { TDW_HEADER_INFO, TDW_FTRACE, TDW_FORMATS, TDW_KALLSYMS, TDW_PRINTK, TDW_CMDLINES,
-		 TDW_BLOCKS };
-void tdw_block(const struct tdw_spec *spec, enum tdw_block block, struct sbuf *b);
+/* The blocks before the CPUs, which a perf.data has, too. */
+void tdw_blocks(const struct tdw_spec *spec, struct sbuf *b);
 
-/* Options from what a capture says. 0 or -errno. */
+/* Options from what a capture says, before the first buffer. */
 
 /* UNAME, VERSION, CPUSTAT, OFFSET. */
-int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;
+void tdw_facts(struct tdw *w);
 /* A number that identifies this recording: the capture's TRACEID, else derived from its facts. */
 uint64_t tdw_trace_id(const struct capture *cap);
 /* The same for a guest known only by its UUID. */
 uint64_t tdw_trace_id_of_uuid(const char *uuid);
-int tdw_id_option(struct tdw *w, uint64_t id) __must_check;
+void tdw_id_option(struct tdw *w, uint64_t id);
 
 /* ns = ticks * mult >> shift, for a TSC of khz; false if khz is 0 or no mult fits. */
 bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift);
-int tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift) __must_check;
+void tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift);
 
 /* GUEST: tid[i] is the host thread of guest CPU i, 0 = unknown. */
-int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid,
-		     uint32_t n) __must_check;
+void tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid, uint32_t n);
 
 /*
  * TIME_SHIFT: how readers move the stamps of each CPU, shift[cpu], onto the clock of the file whose
  * TRACEID is peer. They never use the last sample of a CPU, and need at least two.
  */
-int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
-			  const struct cap_shift *shift, uint32_t n) __must_check;
+void tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
+			   const struct cap_shift *shift, uint32_t n);

@@ -127,6 +127,21 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 	put_text64(b, xsbuf_text(&text), text.len);
 }
 
+void tdw_blocks(const struct tdw_spec *s, struct sbuf *b)
+{
+	size_t len = 0;
+	const char *kallsyms = capture_kallsyms(s->cap, &len);
+
+	put_header_info(s, b);
+	put_ftrace(s, b);
+	put_formats(s, b);
+	tdw_put_u32(b, (uint32_t)len);
+	sbuf_add_mem(b, kallsyms, len);
+	tdw_put_u32(b, (uint32_t)s->cap->printk_len);
+	sbuf_add_mem(b, s->cap->printk, s->cap->printk_len);
+	put_cmdlines(s, b);
+}
+
 #define OUT_BUFFER (1u << 20)
 #define MIN_ALIGN  4096u
 
@@ -195,8 +210,6 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c',
 					 'i',  'n',  'g',  '6', 0,   0 };
 	const struct capture *c = spec->cap;
-	const char *kallsyms;
-	size_t len = 0;
 	struct tdw *w;
 	struct sbuf *b;
 
@@ -214,15 +227,7 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	sbuf_add_mem(b, magic, sizeof(magic));
 	sbuf_addc(b, (char)spec->g.long_size);
 	tdw_put_u32(b, spec->g.size);
-	put_header_info(spec, b);
-	put_ftrace(spec, b);
-	put_formats(spec, b);
-	kallsyms = capture_kallsyms(c, &len);
-	tdw_put_u32(b, (uint32_t)len);
-	sbuf_add_mem(b, kallsyms, len);
-	tdw_put_u32(b, (uint32_t)c->printk_len);
-	sbuf_add_mem(b, c->printk, c->printk_len);
-	put_cmdlines(spec, b);
+	tdw_blocks(spec, b);
 	tdw_put_u32(b, spec->cpus);
 	/* The kernel's trace_clock file shows the current one in brackets; NUL included. */
 	option_text(w, TD_TRACECLOCK, TEXTF("[%s]", spec->clock));

@@ -86,7 +86,8 @@ static int export_time_shift(const struct pairing *p, const struct pairing_guest
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
 		ret = explain(err, c->path,
 			      shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]));
-	ret = ret ?: tdw_time_shift_option(w, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
+	if (!ret)
+		tdw_time_shift_option(w, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
 	for (uint32_t i = 0; i < spec->cpus; i++)
 		free(s[i].sample);
 	free(s);
@@ -185,64 +186,61 @@ static int plan_file(struct dat *d)
 
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
 
-static int put_guests(struct dat *d)
+/* A guest with a capture: its CPUs are the streams of that. */
+static void put_guest(struct dat *d, const struct pairing_guest *g)
 {
-	int ret = 0;
+	const struct capture *c = g->c.cap;
+	_cleanup_free_ int32_t *tid = NULL;
+	uint32_t n = 0;
 
-	for (size_t i = 0; i < d->p->nguest && !ret; i++) {
-		const struct capture *c = d->p->guest[i].c.cap;
-		uint32_t n = 0;
-		_cleanup_free_ int32_t *tid = NULL;
+	for (size_t j = 0; j < c->nstream; j++)
+		n = MAX(n, c->stream[j].cpu + 1);
+	tid = xcalloc(n + 1, sizeof(*tid));
+	for (uint32_t j = 0; j < n; j++) {
+		const struct hostmap_thread *thread =
+			hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, j));
 
-		/* A guest with a capture: its CPUs are the streams of that. */
-		for (size_t j = 0; j < c->nstream; j++)
-			n = MAX(n, c->stream[j].cpu + 1);
-		tid = xcalloc(n + 1, sizeof(*tid));
-		for (uint32_t j = 0; j < n; j++) {
-			const struct hostmap_thread *thread =
-				hostmap_vcpu(d->p->map, d->p->guest[i].vm, cap_vcpu_of_cpu(c, j));
-
-			tid[j] = thread ? thread->tid : 0;
-		}
-		ret = tdw_guest_option(d->w, d->p->map->vm[d->p->guest[i].vm].label,
-				       tdw_trace_id(c), tid, n);
+		tid[j] = thread ? thread->tid : 0;
 	}
-	for (size_t vm = 0; vm < d->p->map->nvm && !ret; vm++) {
+	tdw_guest_option(d->w, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
+}
+
+/* One that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
+static void put_vm(struct dat *d, size_t vm)
+{
+	const struct hostmap *m = d->p->map;
+	const struct cap_vm *cap = m->vm[vm].cap;
+	_cleanup_free_ struct hostmap_thread *t = NULL;
+	_cleanup_free_ int32_t *tid = NULL;
+	uint32_t n = 0, k = 0;
+
+	if (!cap || (!cap->trace_id && !cap->uuid))
+		return;
+	t = xcalloc(m->nthread + 1, sizeof(*t));
+	tid = xcalloc(m->nthread + 1, sizeof(*tid));
+	for (size_t i = 0; i < m->nthread; i++)
+		if (m->thread[i].vm == vm)
+			t[n++] = m->thread[i];
+	array_sort(t, n, thread_cmp);
+	for (uint32_t i = 0; i < n; i++)
+		if (!i || t[i].vcpu != t[i - 1].vcpu)
+			tid[k++] = t[i].tid;
+	tdw_guest_option(d->w, m->vm[vm].label, cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid),
+			 tid, k);
+}
+
+static void put_guests(struct dat *d)
+{
+	for (size_t i = 0; i < d->p->nguest; i++)
+		put_guest(d, &d->p->guest[i]);
+	for (size_t vm = 0; vm < d->p->map->nvm; vm++) {
 		bool known = false;
 
 		for (size_t i = 0; i < d->p->nguest; i++)
 			known |= d->p->guest[i].vm == vm;
-		if (!known) {
-			const struct hostmap *m = d->p->map;
-			const struct cap_vm *cap = m->vm[vm].cap;
-			_cleanup_free_ struct hostmap_thread *t = NULL;
-			_cleanup_free_ int32_t *tid = NULL;
-			uint32_t n = 0;
-			uint32_t k = 0;
-
-			/*
-			 * A guest that only the host knows: its CPUs in the order of their vCPU
-			 * ids, as guests count them.
-			 */
-			if (!cap || (!cap->trace_id && !cap->uuid)) {
-				ret = 0;
-			} else {
-				t = xcalloc(m->nthread + 1, sizeof(*t));
-				tid = xcalloc(m->nthread + 1, sizeof(*tid));
-				for (size_t i = 0; i < m->nthread; i++)
-					if (m->thread[i].vm == vm)
-						t[n++] = m->thread[i];
-				array_sort(t, n, thread_cmp);
-				for (uint32_t i = 0; i < n; i++)
-					if (!i || t[i].vcpu != t[i - 1].vcpu)
-						tid[k++] = t[i].tid;
-				ret = tdw_guest_option(
-					d->w, m->vm[vm].label,
-					cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid), tid, k);
-			}
-		}
+		if (!known)
+			put_vm(d, vm);
 	}
-	return ret;
 }
 
 /* ---- events ---- */
@@ -253,9 +251,10 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	struct subbuf_writer sw;
 	const struct tl_item *i;
 	uint64_t n = 0;
-	int ret = tdw_cpu(d->w, s->cpu);
+	int ret;
 
-	ret = ret ?: tl_start_stream(t, d->source, s->number, d->err);
+	tdw_cpu(d->w, s->cpu);
+	ret = tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
@@ -294,28 +293,24 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 	ret = plan_file(&d);
 	ret = ret ?: tdw_create(outfile_fd(o->out, source), &d.spec, &d.w);
 	if (!ret) {
-		ret = tdw_facts(d.w, &d.spec);
-		ret = ret ?: tdw_id_option(d.w, tdw_trace_id(d.cap));
-		if (!ret) {
-			const struct capture *c = d.p->host.cap;
-			uint32_t mult = c->tsc2nsec_mult;
-			uint32_t shift = c->tsc2nsec_shift;
+		const struct capture *c = p->host.cap;
+		uint32_t mult = c->tsc2nsec_mult, shift = c->tsc2nsec_shift;
 
-			if (c->has_tsc2nsec || (!strcmp(d.spec.clock, "x86-tsc") &&
-						tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
-				ret = tdw_tsc2nsec_option(d.w, mult, shift);
-		}
-		if (!ret && d.source && !d.placed)
-			ret = export_time_shift(d.p, &d.p->guest[d.source - 1], d.w, &d.spec,
-						d.err);
-		if (!ret && !d.source && d.cap->nshift)
-			ret = tdw_time_shift_option(d.w, d.cap->shift_peer, d.cap->shift_flags,
-						    d.cap->shift, (uint32_t)d.cap->nshift);
-		if (!ret && !d.source && d.cap->side != CAP_SIDE_GUEST)
-			ret = put_guests(&d);
+		tdw_facts(d.w);
+		tdw_id_option(d.w, tdw_trace_id(d.cap));
+		if (c->has_tsc2nsec || (!strcmp(d.spec.clock, "x86-tsc") &&
+					tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
+			tdw_tsc2nsec_option(d.w, mult, shift);
+		if (source && !d.placed)
+			ret = export_time_shift(p, &p->guest[source - 1], d.w, &d.spec, err);
+		if (!source && d.cap->nshift)
+			tdw_time_shift_option(d.w, d.cap->shift_peer, d.cap->shift_flags,
+					      d.cap->shift, (uint32_t)d.cap->nshift);
+		if (!source && d.cap->side != CAP_SIDE_GUEST)
+			put_guests(&d);
 	}
 	for (size_t b = 0; b <= d.nname && !ret; b++) {
-		ret = tdw_buffer(d.w);
+		tdw_buffer(d.w);
 		for (; at < d.cap->nstream && d.stream[at].buffer == b && !ret; at++)
 			ret = put_stream(&d, &d.stream[at]);
 	}

@@ -178,8 +178,7 @@ static void put_tracing(struct conv *v)
 	enc_u8(&b, 0);
 	enc_u8(&b, (uint8_t)c->long_size);
 	enc_u32(&b, c->subbuf_size);
-	for (int block = 0; block < TDW_BLOCKS; block++)
-		tdw_block(&spec, (enum tdw_block)block, &b);
+	tdw_blocks(&spec, &b);
 	ep_feature(&v->e, EP_TRACING_DATA, b.s, b.len);
 	sbuf_free(&b);
 }
