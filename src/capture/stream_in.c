@@ -22,6 +22,7 @@
 
 /* The data of one CPU. */
 struct in_cpu {
+	bool open;
 	int fd; /* of its file in `segment` */
 	uint32_t segment;
 	uint64_t end; /* of the file: whole sub-buffers */
@@ -38,16 +39,14 @@ struct in {
 	uint64_t told_ns, heard_ns;
 	uint32_t subbuf, long_size; /* 0: not announced yet */
 	uint32_t segment;
-	struct u64map at; /* of a CPU in cpu[] */
-	struct in_cpu *cpu;
-	size_t ncpu, cpu_cap;
+	struct in_cpu cpu[CAPTURE_MAX_CPUS];
 	uint64_t meta, formats, facts; /* bytes; facts: these, files, and folders that are there */
 	unsigned int files;	       /* bits: those that came */
 	struct capw_kept kept;	       /* with --keep */
 	char by[CAPW_ORIGIN_SIZE];     /* whose trigger makes the next segment */
 	bool copy;		       /* splice is not available */
 	bool flight;		       /* what its ring overwrote is not lost */
-	uint8_t *buf;		       /* COPY_SIZE */
+	uint8_t buf[COPY_SIZE];
 };
 
 static int stream_bad(const struct in *in, const char *what)
@@ -158,14 +157,16 @@ static int take_record(struct in *in, const struct meta_rec *rec)
 
 	if (!strcmp(name, "ring")) {
 		if (!meta_get_u32(rec, "subbuf", &n) || !cap_subbuf_ok(n))
-			return stream_bad(in, "the record `ring` has an impossible sub-buffer size");
+			return stream_bad(in,
+					  "the record `ring` has an impossible sub-buffer size");
 		if (in->subbuf && in->subbuf != n)
 			return stream_bad(in, "a second record `ring` contradicts the first");
 		in->subbuf = n;
 		in->flight = meta_get_u32(rec, "flight", &n) && n;
 	} else if (!strcmp(name, "machine") && meta_get_u32(rec, "long", &n)) {
 		if (n != 4 && n != 8)
-			return stream_bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
+			return stream_bad(
+				in, "the record `machine` has longs of neither 4 nor 8 bytes");
 		in->long_size = n;
 	} else if (!strcmp(name, "stats") && !strcmp(meta_get(rec, "when") ?: "", "end")) {
 		uint64_t count;
@@ -186,7 +187,8 @@ static int take_record(struct in *in, const struct meta_rec *rec)
 		/* What a flight recorder holds came before it. */
 		in->n->written += in->flight && meta_get(rec, "why");
 	} else if (!strcmp(name, "end")) {
-		snprintf(in->n->reason, sizeof(in->n->reason), "%s", meta_get(rec, "reason") ?: "?");
+		snprintf(in->n->reason, sizeof(in->n->reason), "%s",
+			 meta_get(rec, "reason") ?: "?");
 		str_printable(in->n->reason);
 	}
 	return 0;
@@ -364,38 +366,26 @@ static int check_segment(const struct in *in, const struct stream_head *h)
 	return 0;
 }
 
-/* NULL: there is none and none can be made. */
-static struct in_cpu *cpu_of(struct in *in, uint32_t cpu)
+static int open_data(struct in *in, const struct stream_head *h)
 {
-	const struct in_cpu none = { .fd = -1 };
-	uint64_t i;
+	struct in_cpu *c = &in->cpu[h->cpu];
 
-	if (u64map_get(&in->at, cpu, &i))
-		return &in->cpu[i];
-	if (array_add(&in->cpu, &in->ncpu, &in->cpu_cap, &none, sizeof(none)) ||
-	    u64map_put(&in->at, cpu, in->ncpu - 1))
-		return NULL;
-	return &in->cpu[in->ncpu - 1];
-}
-
-static int open_data(struct in *in, struct in_cpu *c, const struct stream_head *h)
-{
-	if (c->fd >= 0 && c->segment == h->segment)
+	if (c->open && c->segment == h->segment)
 		return 0;
-	if (c->fd >= 0 && h->segment < c->segment)
+	if (c->open && h->segment < c->segment)
 		return stream_bad(in, "data of a segment that this CPU has left");
-	util_close_fd(&c->fd);
+	if (c->open)
+		close(c->fd);
+	c->fd = capw_data_open(in->w, h->segment, h->cpu);
+	c->open = c->fd >= 0;
 	c->end = 0;
 	c->segment = h->segment;
-	c->fd = capw_data_open(in->w, h->segment, h->cpu);
 	if (c->fd == -EMFILE || c->fd == -ENFILE)
 		return err_set(
 			in->err, EMFILE,
 			"too many files for the CPUs of this stream: raise the limit (ulimit "
 			"-Hn)");
-	return c->fd < 0
-		       ? err_why(in->err, c->fd, "cannot make a data file in %s", capw_path(in->w))
-		       : 0;
+	return err_why(in->err, MIN(c->fd, 0), "cannot make a data file in %s", capw_path(in->w));
 }
 
 static int cannot_store(const struct in *in, int error)
@@ -432,7 +422,6 @@ static int store_some(struct in *in, int fd, size_t len)
 
 static int in_data(struct in *in, const struct stream_head *h)
 {
-	struct in_cpu *c;
 	size_t left = (size_t)h->len;
 	int ret = check_segment(in, h);
 
@@ -444,17 +433,14 @@ static int in_data(struct in *in, const struct stream_head *h)
 	if (!ret && was_removed(in, h->segment))
 		return get_all(in, h->len, NULL);
 	ret = ret ?: check_limits(in, h->len, 0);
-	c = ret ? NULL : cpu_of(in, h->cpu);
-	if (!ret && !c)
-		ret = err_set(in->err, ENOMEM, "out of memory");
-	ret = ret ?: open_data(in, c, h);
+	ret = ret ?: open_data(in, h);
 	while (left && ret >= 0) {
-		ret = store_some(in, c->fd, left);
+		ret = store_some(in, in->cpu[h->cpu].fd, left);
 		left -= ret > 0 ? (size_t)ret : 0;
 	}
 	if (ret < 0)
 		return ret;
-	c->end += h->len;
+	in->cpu[h->cpu].end += h->len;
 	in->n->data += h->len;
 	return 0;
 }
@@ -474,8 +460,8 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		return ret;
 	if (was_removed(in, h->segment))
 		return get_all(in, h->len, NULL);
-	c = cpu_of(in, h->cpu);
-	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
+	c = &in->cpu[h->cpu];
+	if (!c->open || c->segment != h->segment || c->end < in->subbuf)
 		return stream_bad(in, "more of a sub-buffer that never began");
 	if (h->len <= head_len + sizeof(from))
 		return stream_bad(in, "more of a sub-buffer, but empty");
@@ -604,31 +590,30 @@ int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		   bool (*news)(void *ctx, const struct stream_news *n), void *ctx,
 		   struct stream_news *n, struct kvmft_err *err)
 {
-	struct in in = {
-		.fd = fd,
-		.w = w,
-		.limits = limits,
-		.news = news,
-		.ctx = ctx,
-		.n = n,
-		.err = err,
-		.long_size = 8,
-		.buf = malloc(COPY_SIZE),
-	};
+	struct in *in = calloc(1, sizeof(*in));
 	int ret;
 
 	*n = (struct stream_news){ 0 };
-	in.told_ns = in.heard_ns = util_now_ns();
-	ret = in.buf ? take_hello(&in) : err_set(err, ENOMEM, "out of memory");
+	if (!in)
+		return err_set(err, ENOMEM, "out of memory");
+	in->fd = fd;
+	in->w = w;
+	in->limits = limits;
+	in->news = news;
+	in->ctx = ctx;
+	in->n = n;
+	in->err = err;
+	in->long_size = 8;
+	in->told_ns = in->heard_ns = util_now_ns();
+	ret = take_hello(in);
 	while (!ret && !n->ended)
-		ret = take_frame(&in);
-	for (size_t i = 0; i < in.ncpu; i++)
-		util_close_fd(&in.cpu[i].fd);
+		ret = take_frame(in);
+	for (size_t i = 0; i < CAPTURE_MAX_CPUS; i++)
+		if (in->cpu[i].open)
+			close(in->cpu[i].fd);
 	if (ret == -ENOMEM && !err->text[0])
 		ret = err_set(err, ENOMEM, "out of memory");
-	u64map_free(&in.at);
-	capw_kept_free(&in.kept);
-	free(in.cpu);
-	free(in.buf);
+	capw_kept_free(&in->kept);
+	free(in);
 	return ret;
 }
