@@ -11,14 +11,13 @@
 #include "kvmft/util.h"
 #include "tracedat.h"
 
-#define TD_START       18	   /* bytes of the common start */
-#define TD_HEAD	       4096	   /* more than it and the strings of v7 need */
-#define TD_PIECE       (64u << 10) /* of metadata, read at once; no name is longer */
-#define MAX_PLAIN      (64u << 20) /* metadata, unpacked */
-#define MAX_CHUNK      (16u << 20) /* events, unpacked: libtracecmd writes 10 sub-buffers */
-#define SECTION_HEADER 16
+#define TD_START	  18	      /* bytes of the common start */
+#define TD_HEAD		  4096	      /* more than it and the strings of v7 need */
+#define TD_PIECE	  (64u << 10) /* of metadata, read at once; no name is longer */
+#define MAX_PLAIN	  (64u << 20) /* metadata, unpacked */
+#define MAX_CHUNK	  (16u << 20) /* events, unpacked: libtracecmd writes 10 sub-buffers */
 #define MAX_SHIFT_SAMPLES (1u << 20)
-#define PACKED	       1 /* section flag */
+#define PACKED		  1 /* section flag */
 
 /*
  * CPUs of all buffers. Each takes kilobytes later; of the file it takes 16 bytes, but buffers can
@@ -512,23 +511,19 @@ static void td_option(struct td *t, uint32_t id, struct cursor opt)
  */
 struct section {
 	uint16_t id, flags;
-	uint64_t off, size; /* of the payload */
+	uint32_t name;
+	uint64_t size; /* of the payload; so far as in the file */
+	uint64_t off;
 };
 
-static int section_at(struct td *t, uint64_t off, struct section *s)
-{
-	_cleanup_free_ uint8_t *data = NULL;
-	struct cursor cur;
-	uint32_t name;
-	int ret = td_load(t, off, SECTION_HEADER, &data, &cur);
+#define SECTION_HEADER offsetof(struct section, off)
 
-	if (ret)
-		return ret;
-	if (cur_u16(&cur, &s->id) || cur_u16(&cur, &s->flags) || cur_u32(&cur, &name) ||
-	    cur_u64(&cur, &s->size))
-		return -ENODATA;
+static int section_at(const struct td *t, uint64_t off, struct section *s)
+{
+	const ssize_t n = off < t->size ? full_pread(t->fd, s, SECTION_HEADER, off) : 0;
+
 	s->off = off + SECTION_HEADER;
-	return 0;
+	return n < 0 ? (int)n : n < (ssize_t)SECTION_HEADER ? -ENODATA : 0;
 }
 
 /* Each section counts once: many that claim the same bytes would take endless time. */
@@ -576,17 +571,28 @@ static int section_load(struct td *t, const struct section *s, uint8_t **data, s
 	return cap_unpack(cap_priv(t->c)->packing, p, packed, *data, plain);
 }
 
+static int read_cpus(struct td *t, struct cursor *cur)
+{
+	int ret = td_u32(t, cur, &t->cpus);
+
+	return ret ?: t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
+}
+
+static int read_options_block(struct td *t, struct cursor *cur);
+
+/* In the order of version 6, of which 7 has the first six as sections, from TD_HEADER_INFO on. */
 static const struct {
-	uint16_t id;
 	const char *what;
 	int (*read)(struct td *t, struct cursor *cur);
-} meta_section[] = {
-	{ TD_HEADER_INFO, "header_page and header_event", td_header_info },
-	{ TD_FTRACE_EVENTS, "ftrace events", td_ftrace_events },
-	{ TD_EVENT_FORMATS, "event formats", td_event_formats },
-	{ TD_KALLSYMS, "kallsyms", td_kallsyms },
-	{ TD_PRINTK, "printk formats", td_printk },
-	{ TD_CMDLINES, "saved command lines", td_cmdlines },
+} block[] = {
+	{ "header_page and header_event", td_header_info },
+	{ "ftrace events", td_ftrace_events },
+	{ "event formats", td_event_formats },
+	{ "kallsyms", td_kallsyms },
+	{ "printk formats", td_printk },
+	{ "saved command lines", td_cmdlines },
+	{ "CPU count", read_cpus },
+	{ "options", read_options_block },
 };
 
 static void kallsyms_load(struct capture *c, const struct cap_later *at)
@@ -623,18 +629,17 @@ static bool kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t f
 
 static void td_section_read(struct td *t, const struct section *s)
 {
+	const unsigned int i = s->id - TD_HEADER_INFO;
 	_cleanup_free_ uint8_t *data = NULL;
 	struct cursor cur;
 	int ret;
 
-	for (size_t i = 0; i < ARRAY_SIZE(meta_section); i++) {
-		if (meta_section[i].id != s->id)
-			continue;
-		ret = section_load(t, s, &data, &cur);
-		ret = ret ?: meta_section[i].read(t, &cur);
-		if (ret)
-			section_bad(t->c, meta_section[i].what, ret);
-	}
+	if (i > TD_CMDLINES - TD_HEADER_INFO)
+		return;
+	ret = section_load(t, s, &data, &cur);
+	ret = ret ?: block[i].read(t, &cur);
+	if (ret)
+		section_bad(t->c, block[i].what, ret);
 }
 
 /*
@@ -644,29 +649,26 @@ static void td_section_read(struct td *t, const struct section *s)
 static void packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off,
 			uint64_t len)
 {
-	uint64_t end, at;
-	_cleanup_free_ uint8_t *head = NULL;
 	struct cap_stream *s = cap_stream_add(t->c, cpu, instance);
-	struct cursor cur;
-	uint32_t chunks, packed, plain;
+	struct {
+		uint32_t packed, plain;
+	} h;
+	uint64_t at = off + 4, end;
+	uint32_t chunks;
 
-	if (td_load(t, off, 4, &head, &cur) || len > t->left ||
-	    cur_u32(&cur, &chunks)) /* off lies in the file from here on */
+	if (t->size - MIN(off, t->size) < 4 || len > t->left ||
+	    full_pread(t->fd, &chunks, 4, off) != 4)
 		goto cut;
 	t->left -= len;
-	at = off + 4;
 	end = at + MIN(len, t->size - at);
-	for (; chunks; chunks--, at += 8ull + packed) {
-		_cleanup_free_ uint8_t *data = NULL;
-
-		if (end - at < 8 || td_load(t, at, 8, &data, &cur) || cur_u32(&cur, &packed) ||
-		    cur_u32(&cur, &plain) || packed > end - at - 8 || !packed ||
-		    plain > MAX_CHUNK || plain % t->c->subbuf_size)
+	for (; chunks; chunks--, at += 8ull + h.packed) {
+		if (end - at < 8 || full_pread(t->fd, &h, 8, at) != 8 || h.packed > end - at - 8 ||
+		    !h.packed || h.plain > MAX_CHUNK || h.plain % t->c->subbuf_size)
 			goto cut;
 		cap_stream_extend(
 			t->c, s,
 			&(struct cap_extent){
-				.fd = t->fd, .off = at + 8, .len = plain, .packed = packed });
+				.fd = t->fd, .off = at + 8, .len = h.plain, .packed = h.packed });
 	}
 	return;
 cut:
@@ -860,13 +862,6 @@ static int read_options_block(struct td *t, struct cursor *cur)
 	return cur_skip(cur, WORD) ?: read_options(t, cur, NULL);
 }
 
-static int read_cpus(struct td *t, struct cursor *cur)
-{
-	int ret = td_u32(t, cur, &t->cpus);
-
-	return ret ?: t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
-}
-
 /* What the file lacks costs only that part. */
 static void survive(struct td *t, int ret, const char *what)
 {
@@ -878,21 +873,6 @@ static void survive(struct td *t, int ret, const char *what)
 				   : strerror(-ret));
 	t->c->complete = false;
 }
-
-/* The top-level buffer comes last: its length depends on what was read before. */
-static const struct {
-	const char *what;
-	int (*read)(struct td *t, struct cursor *cur);
-} block[] = {
-	{ "header_page and header_event", td_header_info },
-	{ "ftrace events", td_ftrace_events },
-	{ "event formats", td_event_formats },
-	{ "kallsyms", td_kallsyms },
-	{ "printk formats", td_printk },
-	{ "saved command lines", td_cmdlines },
-	{ "CPU count", read_cpus },
-	{ "options", read_options_block },
-};
 
 bool td_read_blocks(struct td *t, size_t n, uint64_t *off)
 {
@@ -1043,8 +1023,10 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 		if (td_read_blocks(&t, ARRAY_SIZE(block), &off))
 			survive(&t, read_flyrecord(&t, off, t.cpus, ""), "top buffer");
 		for (size_t i = 0; i < t.nbuf; i++)
-			survive(&t, read_flyrecord(&t, t.buf[i].off, t.buf[i].cpus ?: t.cpus,
-						   td_instance(&t, t.buf[i].name)), t.buf[i].name);
+			survive(&t,
+				read_flyrecord(&t, t.buf[i].off, t.buf[i].cpus ?: t.cpus,
+					       td_instance(&t, t.buf[i].name)),
+				t.buf[i].name);
 	}
 	if (!ret)
 		td_finish(c);
