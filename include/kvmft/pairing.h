@@ -288,6 +288,39 @@ bool follow_late(struct follow *f, const struct tl_item *item);
 void follow_tell(const struct follow *f);
 void follow_free(struct follow *f); /* NULL is fine */
 
+/* ---- the way from one clock to another, for `kvmft convert` ---- */
+
+/* The options as parsed; texts are borrowed. */
+struct convert_params {
+	const char *input, *guest, *vm;
+	bool solve;
+	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
+	const char *tsc_ratio, *pvclock, *kernel_sched;
+	struct str_list mono_raw, cyc2ns;
+};
+
+struct convert_way {
+	const struct convert_params *p;
+	enum clock_id from, to;
+	struct clock_chain clock;
+	char vm[64]; /* label of the VM, "" when it has none */
+	struct capture *host, *guest;
+	struct fmt *fmt, *guest_fmt;
+	struct hostmap *map;
+	struct match match; /* the guest's VM */
+	struct cap_pieces sample[2]; /* of from and to: what their links borrow */
+};
+
+/*
+ * For a way of which p, from and to are set, and that does not move: opens the captures that p
+ * names and fills its clock with everything known that is of use; then with what the options say,
+ * which takes precedence. 0 or -errno with err; convert_close() in any case. Unknown parameters are
+ * no failure: clock_route_find() says what is missing.
+ */
+int convert_captures(struct convert_way *c, struct kvmft_err *err) __must_check;
+int convert_given(struct convert_way *c, struct kvmft_err *err) __must_check;
+void convert_close(struct convert_way *c);
+
 /*
  * Names for the addresses of guests' kernels, by options and by the guests' captures.
  */

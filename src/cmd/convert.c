@@ -9,13 +9,18 @@
 #include "cmds.h"
 #include "options.h"
 
-#include "convert_ctx.h"
 #include "kvmft/pairing.h"
+#include "kvmft/vm.h"
+#include "sink.h"
 
 struct convert_opts {
 	const char *from, *to;
 	bool range;
 	struct convert_params p;
+	/* The VMs of this machine, read before the sandbox, which hides other processes. */
+	struct vm_list *live;
+	int live_ret;
+	struct kvmft_err live_err;
 };
 
 static const char *clock_word(size_t i)
@@ -178,7 +183,7 @@ static const struct {
 
 struct convert {
 	const struct convert_opts *o;
-	struct convert_ctx c;
+	struct convert_way c;
 	struct clock_route route;
 	bool cycles; /* values count cycles, so they have no fraction */
 	struct sbuf out;
@@ -337,21 +342,69 @@ static int summary(const struct convert *v)
 	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
-static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+/* --vm without a host's capture: a VM that runs here now. */
+static int use_live(struct convert_way *c, const struct convert_opts *o, struct kvmft_err *err)
 {
-	struct convert v = { .o = opts };
-	enum clock_id from, to;
-	enum clock_id missing = CLK_GUEST_TSC;
-	int ret = resolve_clock("from", v.o->from, &from, err);
+	const struct vm *vm = NULL;
+	int ret = o->live_ret;
+	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
+	const struct vm_vcpu *use = NULL;
 
-	ret = ret ?: resolve_clock("to", v.o->to, &to, err);
+	if (!c->p->vm || c->host || c->p->tsc_offset.set)
+		return 0;
+	if (ret)
+		*err = o->live_err;
+	else
+		ret = vm_list_find(o->live, c->p->vm, &vm, err);
 	if (ret)
 		return ret;
-	v.cycles = clock_in_cycles(from);
-	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
+	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ?: vm->sel);
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+
+		if ((c->p->vcpu.set && v->id != c->p->vcpu.v) || !v->has_offset ||
+		    v->ratio_state == VM_RATIO_REFUSED || v->ratio_state == VM_RATIO_UNKNOWN)
+			continue;
+		if (use && (use->tsc_offset != v->tsc_offset || use->tsc_ratio != v->tsc_ratio))
+			return err_set(
+				err, ENOTUNIQ,
+				"the TSC offsets of vCPU %u and %u of VM %s differ: choose one with "
+				"--vcpu",
+				use->id, v->id, c->vm);
+		if (v->in_guest_mode)
+			return err_set(
+				err, EAGAIN,
+				"vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
+				"now; try again, or give --tsc-offset",
+				v->id, c->vm);
+		use = use ?: v;
+	}
+	if (!use)
+		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
+				vm->note ? ": " : "", vm->note ?: "");
+	l.map = (struct tsc_map){ .offset = use->tsc_offset,
+				  .ratio = use->tsc_ratio,
+				  .frac = (uint8_t)use->tsc_frac_bits };
+	if (clock_chain_set(&c->clock, CLK_GUEST_TSC, &l))
+		return err_set(err, EINVAL,
+			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
+	return 0;
+}
+
+static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	struct convert v = { .o = opts, .c.p = &((struct convert_opts *)opts)->p };
+	enum clock_id missing = CLK_GUEST_TSC;
+	int ret = resolve_clock("from", v.o->from, &v.c.from, err);
+
+	ret = ret ?: resolve_clock("to", v.o->to, &v.c.to, err);
+	if (ret)
+		return ret;
+	v.cycles = clock_in_cycles(v.c.from);
+	ret = convert_captures(&v.c, err) ?: use_live(&v.c, v.o, err) ?: convert_given(&v.c, err);
 	if (!ret && v.c.guest && v.c.map)
 		pairing_tell_match(v.c.map, v.c.guest, &v.c.match, cli_note);
-	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing)) {
+	if (!ret && clock_route_find(&v.c.clock, v.c.from, v.c.to, &v.route, &missing)) {
 		struct clock_missing m = clock_missing(&v.c.clock, missing);
 		const char *vm = clock_is_guest(missing) ? v.c.vm : "";
 
@@ -364,19 +417,28 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (ret >= 0)
 		ret = summary(&v);
 	sbuf_free(&v.out);
-	convert_ctx_close(&v.c);
+	convert_close(&v.c);
 	return ret;
 }
 
 static int convert_prepare(void *opts, int argc __unused_arg, struct kvmft_err *err __unused_arg)
 {
-	convert_live_scan(&((struct convert_opts *)opts)->p);
+	struct convert_opts *o = opts;
+	struct convert_params *p = &o->p;
+
+	if (!p->input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
+	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
+	    !access(DEFAULT_INPUT, F_OK))
+		p->input = DEFAULT_INPUT;
+	/* With both captures -i is the host's, which names its VMs. */
+	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))
+		o->live_ret = vm_scan(NULL, &o->live, &o->live_err);
 	return 0;
 }
 
 static int convert_release(void *opts)
 {
-	vm_list_free(((struct convert_opts *)opts)->p.live.list);
+	vm_list_free(((struct convert_opts *)opts)->live);
 	return 0;
 }
 

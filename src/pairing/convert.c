@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * convert_ctx.c: clock parameters from captures and from this machine.
+ * convert.c: the links between two clocks, from captures and from what the user says.
  *
  * A host capture gives the epochs of the vCPU (TSC maps and pvclock records in force), a guest
  * capture its sched_clock offsets and its pvclock record; both give samples of the other clocks.
  */
-#include "convert_ctx.h"
-#include "kvmft/timeline.h"
 #include "kvmft/pairing.h"
-#include "kvmft/clock.h"
 
-/* ---- the clock parameters of `kvmft convert` given as options ---- */
+#include "kvmft/clock.h"
+#include "kvmft/hostmap.h"
 
 /* What --tsc-offset and --tsc-ratio say; *given: whether there was any. */
-static int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
-			      struct kvmft_err *err)
+static int given_map(const struct convert_params *p, struct tsc_map *map, bool *given,
+		     struct kvmft_err *err)
 {
 	int ret = pairing_parse_map(&p->tsc_offset, p->tsc_ratio, map, given, err);
 
@@ -31,7 +29,7 @@ static bool is_trace_clock(enum clock_id id)
 }
 
 /* Global and perf of one side are local plus __sched_clock_offset. */
-static void set_kernel(struct convert_ctx *c, bool guest, uint64_t kernel)
+static void set_kernel(struct convert_way *c, bool guest, uint64_t kernel)
 {
 	struct clock_link l = { CLOCK_WAY_LATER, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL,
 				.later = kernel };
@@ -41,7 +39,7 @@ static void set_kernel(struct convert_ctx *c, bool guest, uint64_t kernel)
 	(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_PERF : CLK_HOST_PERF, &l);
 }
 
-static void set_kvm(struct convert_ctx *c, uint64_t kvm)
+static void set_kvm(struct convert_way *c, uint64_t kvm)
 {
 	struct clock_link l = { CLOCK_WAY_LATER, CLK_KVMCLOCK, .later = 0 - kvm };
 
@@ -53,32 +51,18 @@ static void set_kvm(struct convert_ctx *c, uint64_t kvm)
  * is entered as kvm_sched_clock_offset of a kernel whose other offset is 0. The ways that this
  * would invent (from local to perf) are refused.
  */
-static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
-{
-	if (!is_trace_clock(c->from) && !is_trace_clock(c->to))
-		return 0;
-	if (is_trace_clock(c->from) && is_trace_clock(c->to))
-		return err_usage(err,
-				 "option --sched-offset: it does not relate %s to %s; give "
-				 "--kernel-sched-offset K,S",
-				 clock_name(c->from), clock_name(c->to));
-	set_kvm(c, c->p->sched_offset.v);
-	set_kernel(c, true, 0);
-	return 0;
-}
-
-static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
+static int apply_sched(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct convert_params *p = c->p;
-	uint64_t v[PARAMS_MAX_NUMBERS];
-	int n;
+	uint64_t v[PARAMS_MAX_NUMBERS] = { 0 };
+	int n = !p->kernel_sched ? 0 :
+		params_numbers("kernel-sched-offset", p->kernel_sched,
+			       "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 
-	if (!p->kernel_sched)
-		return p->sched_offset.set ? apply_one_offset(c, err) : 0;
-	n = params_numbers("kernel-sched-offset", p->kernel_sched,
-			   "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 	if (n < 0)
 		return n;
+	if (!n && !p->sched_offset.set)
+		return 0;
 	if (n == 2 && p->sched_offset.set)
 		return err_usage(
 			err, "options --sched-offset and --kernel-sched-offset K,S exclude each "
@@ -88,22 +72,29 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 				 "option --kernel-sched-offset: '%s' is not K,S, and there is no "
 				 "--sched-offset with K",
 				 p->kernel_sched);
+	if (!n && !is_trace_clock(c->from) && !is_trace_clock(c->to))
+		return 0;
+	if (!n && is_trace_clock(c->from) && is_trace_clock(c->to))
+		return err_usage(err,
+				 "option --sched-offset: it does not relate %s to %s; give "
+				 "--kernel-sched-offset K,S",
+				 clock_name(c->from), clock_name(c->to));
 	set_kvm(c, n == 2 ? v[0] : p->sched_offset.v);
-	set_kernel(c, true, v[n - 1]);
+	set_kernel(c, true, v[MAX(n, 1) - 1]);
 	return 0;
 }
 
 /* ---- CLOCK_MONOTONIC_RAW ---- */
 
 /* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that only at 1 GHz. */
-static bool over_kvmclock(const struct convert_ctx *c, const struct mono_raw *r)
+static bool over_kvmclock(const struct convert_way *c, const struct mono_raw *r)
 {
 	if (c->guest && c->guest->clocksource)
 		return !strcmp(c->guest->clocksource, "kvm-clock");
 	return r->mult == 1ull << r->shift;
 }
 
-static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id id,
+static int apply_raw_text(struct convert_way *c, const char *text, enum clock_id id,
 			  struct kvmft_err *err)
 {
 	struct clock_link l = { .way = CLOCK_WAY_RAW };
@@ -130,7 +121,7 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 }
 
 /* Given once, it is about the mono_raw being converted; given twice, about --from, then --to. */
-static int apply_raw(struct convert_ctx *c, struct kvmft_err *err)
+static int apply_raw(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct str_list *l = &c->p->mono_raw;
 	enum clock_id ends[2];
@@ -165,7 +156,7 @@ static bool is_cyc2ns_clock(enum clock_id id)
  * Like --sched-offset, the numbers are about the one clock being converted, with its
  * __sched_clock_offset included: they are entered as local of a kernel whose other offset is 0.
  */
-static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock_id id,
+static int apply_cyc2ns_text(struct convert_way *c, const char *text, enum clock_id id,
 			     struct kvmft_err *err)
 {
 	struct clock_link l = { .way = CLOCK_WAY_CYC2NS };
@@ -185,7 +176,7 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 	return clock_chain_set(&c->clock, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL, &l);
 }
 
-static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
+static int apply_cyc2ns(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct str_list *l = &c->p->cyc2ns;
 	bool from = is_cyc2ns_clock(c->from), to = is_cyc2ns_clock(c->to);
@@ -224,7 +215,7 @@ static const enum cap_clock sampled[] = {
  * As lines between the samples; only for the ends of the conversion. last_resort: of local, global
  * and perf, which are exact where constants are known.
  */
-static int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
+static int convert_samples_add(struct convert_way *c, const struct capture *cap, bool guest,
 			       bool last_resort, struct kvmft_err *err)
 {
 	for (int k = 0; k <= (c->from != c->to); k++) {
@@ -257,7 +248,7 @@ static bool by_route(const void *route, uint64_t tsc, uint64_t *lo, uint64_t *hi
 }
 
 /* The capture's line of CLOCK_MONOTONIC_RAW, if it has one that fits its samples. */
-static void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest)
+static void convert_raw_add(struct convert_way *c, const struct capture *cap, bool guest)
 {
 	struct clock_link l = { CLOCK_WAY_RAW, guest ? CLK_GUEST_TSC : CLK_HOST_TSC, .later = 0 };
 	struct clock_route route = { 0 };
@@ -271,11 +262,9 @@ static void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bo
 			       &l); /* the samples are used if this fails */
 }
 
-#define DEFAULT_INPUT "kvmft.data"
-
 /* ---- captures ---- */
 
-static int open_input(struct convert_ctx *c, const char *path, bool is_guest, struct kvmft_err *err)
+static int open_input(struct convert_way *c, const char *path, bool is_guest, struct kvmft_err *err)
 {
 	struct capture *cap = NULL;
 	int ret = capture_open(path, &cap, err);
@@ -299,7 +288,7 @@ static int open_input(struct convert_ctx *c, const char *path, bool is_guest, st
 /* ---- the VM and the vCPU ---- */
 
 /* Index of the VM that is meant, -ENODATA if the capture has none. */
-static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
+static ssize_t pick_vm(struct convert_way *c, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
@@ -351,7 +340,7 @@ static bool same_epochs(const struct epoch_vcpu *a, const struct epoch_vcpu *b)
 }
 
 /* -EINVAL if they differ and none was chosen: vCPU 0 is never taken for all. */
-static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm,
+static int pick_vcpu(struct convert_way *c, const struct epoch_vm *vm,
 		     const struct epoch_vcpu **out, struct kvmft_err *err)
 {
 	if (c->p->vcpu.set) {
@@ -376,7 +365,7 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm,
 /* ---- pvclock records read in the guest ---- */
 
 /* The record by itself, if no epochs say which one was in force when. */
-static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
+static int lone_record(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
 	struct clock_link l = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
@@ -405,7 +394,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- host ---- */
 
-static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, struct kvmft_err *err)
+static int load_epochs(struct convert_way *c, const struct epoch_vcpu **vcpu, struct kvmft_err *err)
 {
 	struct guest_time g = { 0 };
 	struct tsc_map map;
@@ -416,7 +405,7 @@ static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, st
 	c->fmt = fmt_load(c->host);
 	ret = hostmap_new(c->host, c->fmt, &c->map, err);
 	ret = ret ?: hostmap_clock(c->map, err);
-	ret = ret ?: convert_params_map(c->p, &map, &forced, err);
+	ret = ret ?: given_map(c->p, &map, &forced, err);
 	if (ret)
 		return ret;
 	vm = pick_vm(c, err);
@@ -441,7 +430,7 @@ static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, st
 	return pick_vcpu(c, c->map->vm[vm].epochs, vcpu, err);
 }
 
-static int use_host(struct convert_ctx *c, struct kvmft_err *err)
+static int use_host(struct convert_way *c, struct kvmft_err *err)
 {
 	struct clock_link l = { CLOCK_WAY_EPOCHS, CLK_HOST_TSC, .epochs = NULL };
 	int ret;
@@ -468,7 +457,7 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- guest ---- */
 
-static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
+static int use_guest(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
 	int ret = 0;
@@ -488,67 +477,8 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	return ret;
 }
 
-/* ---- --vm without a capture: a VM that runs here now ---- */
-
-static int use_live(struct convert_ctx *c, struct kvmft_err *err)
-{
-	const struct convert_live *live = &c->p->live;
-	const struct vm *vm = NULL;
-	int ret = live->ret;
-	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
-	const struct vm_vcpu *use;
-
-	if (!c->p->vm || c->host || c->p->tsc_offset.set)
-		return 0;
-	if (ret)
-		*err = live->err;
-	else
-		ret = vm_list_find(live->list, c->p->vm, &vm, err);
-	if (ret)
-		return ret;
-	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ?: vm->sel);
-	use = NULL;
-	for (size_t i = 0; i < vm->n_vcpus; i++) {
-		const struct vm_vcpu *v = &vm->vcpu[i];
-
-		if ((c->p->vcpu.set && v->id != c->p->vcpu.v) || !v->has_offset ||
-		    v->ratio_state == VM_RATIO_REFUSED || v->ratio_state == VM_RATIO_UNKNOWN)
-			continue;
-		if (use && (use->tsc_offset != v->tsc_offset || use->tsc_ratio != v->tsc_ratio))
-			return err_set(
-				err, ENOTUNIQ,
-				"the TSC offsets of vCPU %u and %u of VM %s differ: choose one with "
-				"--vcpu",
-				use->id, v->id, c->vm);
-		if (v->in_guest_mode)
-			return err_set(
-				err, EAGAIN,
-				"vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
-				"now; try again, or give --tsc-offset",
-				v->id, c->vm);
-		use = use ?: v;
-	}
-	if (!use)
-		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
-				vm->note ? ": " : "", vm->note ?: "");
-	l.map = (struct tsc_map){ .offset = use->tsc_offset,
-				  .ratio = use->tsc_ratio,
-				  .frac = (uint8_t)use->tsc_frac_bits };
-	if (clock_chain_set(&c->clock, CLK_GUEST_TSC, &l))
-		return err_set(err, EINVAL,
-			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
-	return 0;
-}
-
-void convert_live_scan(struct convert_params *p)
-{
-	/* With both captures -i is the host's, which names its VMs. */
-	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))
-		p->live.ret = vm_scan(NULL, &p->live.list, &p->live.err);
-}
-
 /* Samples of local, global and perf, if there is no other way so far. */
-static int last_resort(struct convert_ctx *c, struct kvmft_err *err)
+static int last_resort(struct convert_way *c, struct kvmft_err *err)
 {
 	struct clock_route route;
 	int ret = 0;
@@ -562,57 +492,36 @@ static int last_resort(struct convert_ctx *c, struct kvmft_err *err)
 	return ret;
 }
 
-int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum clock_id from,
-		     enum clock_id to, struct kvmft_err *err)
+int convert_captures(struct convert_way *c, struct kvmft_err *err)
 {
-	int ret;
-	const char *input;
+	int ret = c->p->input ? open_input(c, c->p->input, false, err) : 0;
 
-	memset(c, 0, sizeof(*c));
-	c->p = p;
-	c->from = from;
-	c->to = to;
-	input = p->input;
-	ret = 0;
-	if (!input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
-	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
-	    !access(DEFAULT_INPUT, F_OK))
-		input = DEFAULT_INPUT;
-	if (input)
-		ret = open_input(c, input, false, err);
-	if (!ret && p->guest)
-		ret = open_input(c, p->guest, true, err);
-	ret = ret ?: use_host(c, err);
-	ret = ret ?: use_guest(c, err);
-	ret = ret ?: use_live(c, err);
-	/* Parameters given as options, after the captures. */
-	if (!ret) {
-		struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
-		bool given;
+	if (!ret && c->p->guest)
+		ret = open_input(c, c->p->guest, true, err);
+	return ret ?: use_host(c, err) ?: use_guest(c, err);
+}
 
-		ret = convert_params_map(c->p, &l.map, &given, err);
-		if (!ret && given && !c->map)
-			ret = clock_chain_set(&c->clock, CLK_GUEST_TSC, &l);
-		if (!ret) {
-			struct clock_link link = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
+int convert_given(struct convert_way *c, struct kvmft_err *err)
+{
+	struct clock_link map = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
+	struct clock_link pv = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
+	const char *pvclock = c->p->pvclock;
+	bool given;
+	int ret = given_map(c->p, &map.map, &given, err);
 
-			ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &link.pv, err) : 0;
-			if (!ret && c->p->pvclock)
-				ret = clock_chain_set(&c->clock, CLK_KVMCLOCK, &link)
-					      ? err_usage(
-							err,
-							"option --pvclock: '%s' is not a record of KVM",
-							c->p->pvclock)
-					      : 0;
-		}
-		ret = ret ?: apply_sched(c, err);
-		ret = ret ?: apply_cyc2ns(c, err);
-		ret = ret ?: apply_raw(c, err);
-	}
+	if (!ret && given && !c->map)
+		ret = clock_chain_set(&c->clock, CLK_GUEST_TSC, &map);
+	if (!ret && pvclock)
+		ret = params_pvclock(pvclock, &pv.pv, err);
+	if (!ret && pvclock && clock_chain_set(&c->clock, CLK_KVMCLOCK, &pv))
+		ret = err_usage(err, "option --pvclock: '%s' is not a record of KVM", pvclock);
+	ret = ret ?: apply_sched(c, err);
+	ret = ret ?: apply_cyc2ns(c, err);
+	ret = ret ?: apply_raw(c, err);
 	return ret ?: last_resort(c, err);
 }
 
-void convert_ctx_close(struct convert_ctx *c)
+void convert_close(struct convert_way *c)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(c->sample); i++)
 		cap_pieces_free(&c->sample[i]);
