@@ -106,7 +106,7 @@ const struct advice_sum *advice_sum_of(const struct advise_vm *vm, enum advice i
 struct advise *advise_new(struct clockcheck *c);
 void advise_free(struct advise *a); /* NULL is fine */
 /* Each item of the walk, after clockcheck_feed() of it. */
-void advise_feed(struct advise *a, const struct tl_item *i);
+void advise_feed(void *advise, const struct tl_item *i);
 /* At the end of the walk, after clockcheck_finish(). */
 void advise_finish(struct advise *a);
 #define ADVISE_LEAST 10u /* what it must cost, in thousandths of a CPU, or of the time */

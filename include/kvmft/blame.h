@@ -142,7 +142,7 @@ struct blame;
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err) __must_check;
 /* The first walk: takes its items in order. 0 or -ENOMEM. */
-void blame_find(struct blame *b, const struct tl_item *i);
+void blame_find(void *blame, const struct tl_item *i);
 /* Ends the first walk. 0 or -ENOMEM. */
 void blame_found(struct blame *b);
 /*
@@ -158,7 +158,7 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);
  * there are only parts, and each spike's cause is still to be found by blame_judge().
  */
 int blame_again(struct blame *b, struct kvmft_err *err) __must_check;
-void blame_explain(struct blame *b, const struct tl_item *i);
+void blame_explain(void *blame, const struct tl_item *i);
 int blame_explained(struct blame *b, const uint64_t *off) __must_check;
 void blame_judge(struct blame_spike *s, const uint64_t *off);
 

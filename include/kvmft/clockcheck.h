@@ -166,7 +166,7 @@ struct clockcheck {
 struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm);
 void clockcheck_free(struct clockcheck *c); /* NULL is fine */
 /* Each item of the walk, and its end. */
-void clockcheck_feed(struct clockcheck *c, const struct tl_item *i);
+void clockcheck_feed(void *clockcheck, const struct tl_item *i);
 void clockcheck_finish(struct clockcheck *c);
 /* Whether it is asked for, and anything is known of it. */
 bool clockcheck_shown(const struct clockcheck *c, size_t vm);

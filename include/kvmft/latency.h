@@ -180,7 +180,7 @@ struct lat;
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
 /* Feeds the items of the timeline in order. */
-void lat_feed(struct lat *l, const struct tl_item *i);
+void lat_feed(void *lat, const struct tl_item *i);
 #define LAT_NOT_SEEN "(not seen)"
 /* With WAITS_BY_PROCESS: who ran first on a vCPU after its last halt; id: not 0, or not seen. */
 void lat_waits_ran(struct lat *l, size_t vm, uint32_t vcpu, uint64_t id, const char *who);

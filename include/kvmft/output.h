@@ -159,7 +159,7 @@ void out_begin(struct out *o, const struct timeline *t, const struct out_format 
  * tl_inherit().
  */
 void out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock);
-int out_item(struct out *o, const struct tl_item *item) __must_check;
+int out_item(void *out, const struct tl_item *item) __must_check;
 /* Marks the place in a text where items are left out. */
 void out_left_out(struct out *o);
 int out_end(struct out *o) __must_check;

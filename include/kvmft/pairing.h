@@ -129,9 +129,6 @@ struct pairing_opts {
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
-/* The same, and starts the time line. */
-int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
-		 const struct pairing_opts *o, struct kvmft_err *err) __must_check;
 /* Notes what was concluded because nothing recorded it. */
 void pairing_tell_assumed(const struct pairing *p, note_fn *note);
 /* The same for one guest. */
@@ -209,7 +206,7 @@ struct verify_guest {
 };
 
 struct verify {
-	struct pairing p;
+	const struct pairing *p;
 	struct windows *w;
 	struct msr_pairs *pairs;
 	struct runs *runs; /* collected when needed */

@@ -69,7 +69,7 @@ void win_new(const struct timeline *t, struct windows **out);
 void win_each(struct windows *w, void (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
 	      void *ctx);
 /* Feeds the items of a timeline in order. */
-void win_feed(struct windows *w, const struct tl_item *item);
+void win_feed(void *windows, const struct tl_item *item);
 /*
  * Instead: an event of a host came after newer ones of others. What was outside meanwhile may
  * have been inside of windows that were not known yet.

@@ -372,7 +372,7 @@ struct processes {
 /* t is borrowed. only: that VM of the host map, -1: all. */
 void processes_new(struct timeline *t, int64_t only, struct processes **out);
 /* Each item of the time line, in its order; and all of them once more after processes_again(). */
-void processes_feed(struct processes *p, const struct tl_item *item);
+void processes_feed(void *processes, const struct tl_item *item);
 void processes_again(struct processes *p);
 /* Sorts rows and gives names, which are borrowed from the time line. */
 void processes_finish(struct processes *p);

@@ -217,42 +217,37 @@ struct export_config {
 /* tracedat.c: a trace.dat of p's capture, and one of each guest, named after it. */
 int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err);
 
+struct view;
+
 /*
  * The walks over a pairing that find spikes and explain them: for `kvmft blame`, and for
  * pages that show them.
  */
 
 struct blaming {
-	struct pairing *p; /* borrowed; its time line is left as the last walk left it */
-	struct kvmft_err *err;
+	struct view *v; /* its time line is left as the last walk left it */
 	struct blame_opts o;
-	uint64_t from, to; /* host TSC: what is outside is not read; to 0: everything is */
-	bool unjudged;	   /* causes are found later, by blaming_judge() */
-	struct windows *w;
 	struct blame *b;
-	struct lat_bound *bound; /* by VM */
+	struct lat_bound *bound; /* by VM; none where the view proves nothing: see blaming_judge() */
 };
 
-/* Before the first walk, and the walk. 0 or -errno with m->err set; blaming_free() in any case. */
+/* Before the first walk, and the walk. 0 or -errno with err; blaming_free() in any case. */
 int blaming_begin(struct blaming *m) __must_check;
 int blaming_find(struct blaming *m) __must_check;
 /* The second walk, if there is anything to explain. */
 int blaming_explain(struct blaming *m) __must_check;
-/* The same time line from here to there, once more. */
-int blaming_again(const struct blaming *m, uint64_t from, uint64_t to) __must_check;
 void blaming_free(struct blaming *m);
 
 /*
- * The longest spikes in [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL if
- * the captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
+ * The longest spikes of a view for a page, as the JSON of `kvmft blame`, to be freed; NULL if the
+ * captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
  * blaming_spikes(): the spikes themselves, up to `top` of them, to be freed with blame_free();
  * without judge they have only parts, and get their causes by blaming_judge(), from what a walk
  * over the same has proved. Their VMs may be any number.
  */
-int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
-		 char **json, struct kvmft_err *err) __must_check;
-int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
-		   struct blame **spikes, struct kvmft_err *err) __must_check;
+int blaming_json(const struct view *v, char **json) __must_check;
+int blaming_spikes(const struct view *v, size_t top, bool judge,
+		   struct blame **spikes) __must_check;
 void blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s,
 		   size_t n);
 
@@ -286,16 +281,6 @@ struct when {
 	struct out_clock day;
 };
 
-/* Whether it takes more than a capture's own clock. */
-bool when_related(int kind);
-/*
- * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
- * cycles. What it needs is kept in s until when_free().
- */
-int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
-	       note_fn *note, struct kvmft_err *err) __must_check;
-void when_free(struct when *s);
-
 /* ---- --from and --to ---- */
 
 /*
@@ -313,13 +298,7 @@ bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out
  */
 int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
 		uint64_t *hi, struct kvmft_err *err) __must_check;
-/* From the first of `from` to the last of `to`; NULL = no limit. */
-int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
-		 uint64_t *hi, struct kvmft_err *err) __must_check;
-/* The same for a command in which --to means something else: end is the name of that option. */
-int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
-		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err) __must_check;
-/* The same for a report of cap alone, whose times are as merge shows those of cap. */
+/* From the first of `from` to the last of `to`, for a report of cap alone, as merge shows those. */
 int window_report(const struct capture *cap, const char *from, const char *to,
 		  struct report_opts *ro, struct kvmft_err *err) __must_check;
 
@@ -449,6 +428,96 @@ void qemu_traces_free(struct qemu_traces *q);
 bool qemu_traces_summary(const struct qemu_traces *q, const struct timeline *t, bool quiet);
 
 /*
+ * ---- a view: captures as one time line, in a clock, from one time to another ----
+ *
+ * What all commands share that walk over captures: they are opened, walked, told of, and closed.
+ */
+
+/* What the user says of it: the groups of options in cmd/options.h. */
+struct view_opts {
+	const char *vm, *from, *to, *naming, *trace_events;
+	int clock; /* enum out_clock_kind; -1: none is named */
+	struct opt_u64 khz, than;
+	struct pairing_clock pair;
+	struct guest_syms_opts syms;
+	struct str_list host, qemu;
+	bool quiet;
+};
+
+struct view {
+	/* by the command: */
+	const struct view_opts *o;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct pairing_opts need; /* but what the user says */
+	/* One capture without guests is opened as by pairing_open_alone(); or if all else fails. */
+	enum { VIEW_PAIRED, VIEW_ALONE, VIEW_ALONE_ELSE } alone;
+	const char *cycles; /* what times are where the TSC's rate is not known; NULL: not told */
+	bool told;	    /* how good the rate is, before */
+	bool exact;	    /* no rate is taken but what is recorded or given */
+	const struct view *like; /* another one of the same captures has it, and has told */
+	const char *moved;  /* see pairing_add_hosts() */
+	bool traces, names; /* with traces of QEMU; with functions of guests */
+	const char *end;    /* name of --to; NULL: "to" */
+	/* Guests' events are checked, and that is told; nothing is; all windows are known. */
+	enum { VIEW_PROVE, VIEW_PROVE_NOT, VIEW_PROVE_ALL } prove;
+	/* by view_open(): */
+	struct pairing own, *p;
+	struct qemu_traces q;
+	struct guest_syms syms;
+	struct when when;
+	struct out_clock clock;
+	uint64_t from, to; /* host TSC */
+	int64_t vm;
+	struct windows *w; /* by view_start(); NULL: none */
+	/* by view_output(): */
+	struct out out;
+	FILE *f;
+	struct outfile *file; /* borrowed; NULL: to be read at once */
+};
+
+/* captures: HOST, and n - 1 guests. 0 or -errno with err; view_close() in any case. */
+int view_open(struct view *v, char **captures, size_t n) __must_check;
+/* What it needs, with what the user says. */
+struct pairing_opts view_needs(const struct view *v);
+/* The same with captures that are open. */
+int view_of(struct view *v, struct pairing *p) __must_check;
+/* Another clock for it. */
+int view_clock(struct view *v, int kind, struct kvmft_err *err) __must_check;
+/* Begins the walk, of what is between from and to; or begins again, and proves nothing. */
+int view_start(struct view *v) __must_check;
+int view_again(const struct view *v, uint64_t from, uint64_t to) __must_check;
+/* tl_walk() to the end, with the proof. */
+int view_walked(struct view *v, int ret) __must_check;
+#define view_walk(v, ...) \
+	view_walked(v, tl_walk((v)->p->t, __VA_ARGS__, TL_FEED(win_feed, (v)->w)))
+/*
+ * After it: notes what was assumed, read and lost, and how well guests align (quiet: what is
+ * wrong). *complete: nothing is missing. Then pairing_placed().
+ */
+int view_tell(const struct view *v, bool quiet, bool *complete) __must_check;
+void view_tell_alignment(const struct view *v, size_t vm, const char *name, bool quiet);
+void view_close(struct view *v);
+
+/* What a time line of that format (NULL: text) and clock shows if the TSC frequency is unknown. */
+const char *view_cycles(const char *format, int kind);
+/*
+ * Into file, NULL = to f; fmt: as v->out, to be begun with out_begin(), or NULL. The caller gives
+ * the file its name if all went well: outfile_commit().
+ */
+int view_output(struct view *v, const struct out_format *fmt, struct outfile *file,
+		FILE *f) __must_check;
+/* Of all guests, for formats that have a place for it: after the walk. */
+void view_put_alignment(struct view *v);
+/*
+ * Ends the output and closes the file; ret is how the walk ended. -EPIPE is passed on without a
+ * message: `| head` has seen enough.
+ */
+int view_end(struct view *v, int ret) __must_check;
+/* After that: whether all events had a place in the output; if not, that is reported. */
+bool view_whole(const struct view *v);
+
+/*
  * ---- everything that captures contain, as tables of an SQLite database: kvmft-sql(7) ----
  *
  * Rows are written as they come, and only names of types are kept. All text from guests and files
@@ -467,7 +536,7 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
  * Events, losses and damage, in the order of the walk. 0 or -errno; what fails elsewhere is told by
  * the next db_item(), or db_finish().
  */
-int db_item(struct db *d, const struct tl_item *i) __must_check;
+int db_item(void *db, const struct tl_item *i) __must_check;
 /* A callback for win_each(). */
 void db_window(void *db, const struct win_vcpu *v, uint64_t exit);
 /* A callback for lat_opts.each; of this analysis. */

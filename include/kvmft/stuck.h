@@ -140,7 +140,7 @@ enum stuck_engine { STUCK_ENGINE_AUTO, STUCK_ENGINE_HIST, STUCK_ENGINE_RING };
 struct stuck_config {
 	int engine;	   /* enum stuck_engine; -1: STUCK_ENGINE_AUTO */
 	const char *input; /* a host's capture; NULL: live */
-	char **guests;	   /* of that host, as for pairing_open() */
+	char **guests;	   /* of that host, as for pairing_prepare() */
 	size_t nguest;
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */

@@ -189,6 +189,22 @@ int tl_error(const struct timeline *t) __must_check;
 /* The next item by host TSC: 1; 0 at the end; -errno. *item is valid until the next call. */
 int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
 /*
+ * Who is shown the items of a walk: by feed(), or by item(), which ends the walk by another result
+ * than 0. Without ctx nobody is.
+ */
+struct tl_taker {
+	void (*feed)(void *ctx, const struct tl_item *item);
+	int (*item)(void *ctx, const struct tl_item *item);
+	void *ctx;
+};
+#define TL_FEED(fn, to) { .feed = (fn), .ctx = (to) }
+#define TL_ITEM(fn, to) { .item = (fn), .ctx = (to) }
+/* All items to the end, each to all of them in turn: 0, what ended the walk, or -errno. */
+int tl_walk_to(struct timeline *t, const struct tl_taker *to, size_t n) __must_check;
+#define tl_walk(t, ...)                                         \
+	tl_walk_to(t, (const struct tl_taker[]){ __VA_ARGS__ }, \
+		   ARRAY_SIZE(((const struct tl_taker[]){ __VA_ARGS__ })))
+/*
  * Host TSC at which the recording of a source, not a trace of QEMU, ended: when it was stopped, or
  * that of its last event: 1. 0: nothing of it has a place. -errno: it cannot be read.
  */
@@ -346,7 +362,7 @@ struct msr_pairs;
 
 void msr_pairs_new(const struct timeline *t, struct msr_pairs **out);
 /* Feeds the items of a timeline in order. */
-void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item);
+void msr_pairs_feed(void *pairs, const struct tl_item *item);
 /* Call once after the last item. */
 void msr_pairs_finish(struct msr_pairs *p);
 /* NULL if the captures have no such access of that VM. */

@@ -334,8 +334,9 @@ void advise_free(struct advise *a)
 	free(a);
 }
 
-void advise_feed(struct advise *a, const struct tl_item *i)
+void advise_feed(void *advise, const struct tl_item *i)
 {
+	struct advise *a = advise;
 	struct advise_vm *vm;
 	struct advise_vcpu *v;
 	enum event_role role;

@@ -261,8 +261,9 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	return ret;
 }
 
-void blame_find(struct blame *b, const struct tl_item *i)
+void blame_find(void *blame, const struct tl_item *i)
 {
+	struct blame *b = blame;
 	enum event_role r = blame_role(i);
 
 	lat_feed(b->lat, i);

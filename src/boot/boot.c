@@ -287,8 +287,9 @@ static void boot_event(struct boot *b, struct boot_vm *v, const struct tl_item *
 	}
 }
 
-void boot_find(struct boot *b, const struct tl_item *i)
+void boot_find(void *boot, const struct tl_item *i)
 {
+	struct boot *b = boot;
 	enum event_role r;
 	struct boot_vm *v;
 	uint64_t f[4], at;

@@ -584,12 +584,14 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
 }
 
-void clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
+void clockcheck_feed(void *clockcheck, const struct tl_item *i)
 {
+	struct clockcheck *c = clockcheck;
 	struct clock_vm *vm;
 	enum event_role role;
 	ssize_t at;
 
+	c->newest = MAX(c->newest, i->host);
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
 		c->lossy |= i->kind != TL_EVENT && !i->src->index;
 		return;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* advise.c: `kvmft advise`, which settings cost a host's guests how much. */
 
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "sink.h"
-#include "kvmft/exit_names.h"
 #include "kvmft/record.h"
 
 #include <inttypes.h>
@@ -23,15 +19,15 @@ static void (*const advise_print[])(const struct advise *a, unsigned int width,
 
 struct advise_opts {
 	struct sink_file file; /* first */
-	const char *vm;
-	struct opt_u64 khz, duration;
+	struct view_opts v;
+	struct opt_u64 duration;
 	int format;
 	bool live;
 };
 
 static const struct opt advise_options[] = {
-	VM_OPTION(struct advise_opts, vm),
-	RATE_OPTION(struct advise_opts, khz),
+	VM_OPTION(struct advise_opts, v.vm),
+	RATE_OPTION(struct advise_opts, v.khz),
 	FORMAT_OPTION(struct advise_opts, advise_formats),
 	OPTION('d', "duration", OPT_DURATION, struct advise_opts, duration, "D",
 	       "of this host: how long to record (default: 10 s)"),
@@ -42,71 +38,63 @@ static const struct opt advise_options[] = {
 
 /* A capture, and what its walk gave. */
 struct advised {
-	struct pairing p;
+	struct view v;
 	struct clockcheck *c;
-	const struct advise *a;
-	int64_t vm;
+	struct advise *a;
 	bool whole;
 };
 
 static int advised_read(struct advised *d, const struct advise_opts *o, int argc, char **argv,
 			struct kvmft_err *err)
 {
-	const struct pairing_opts po = { .undecided_ok = true,
-					 .khz = &o->khz,
-					 .need = PAIRING_CLOCKS };
 	const char *path = argv[0];
-	struct advise *a = NULL;
-	const struct tl_item *item;
 	struct exit_names names;
-	int ret = rate_check(&o->khz, err);
+	struct view *v = &d->v;
+	int ret;
 
-	ret = ret ?: pairing_prepare(&d->p, path, argv + 1, (size_t)argc - 1, &po, err);
-	ret = ret ?: rate_of_pairing(&d->p, &o->khz, false, "rates are not known", cli_note, err);
-	ret = ret ?: only_vm(&d->p, o->vm, &d->vm, err);
+	*v = (struct view){
+		.o = &o->v, .err = err, .note = cli_note, .cycles = "rates are not known",
+		.need = { .need = PAIRING_CLOCKS, .undecided_ok = true }, .prove = VIEW_PROVE_NOT,
+	};
+	ret = view_open(v, argv, (size_t)argc);
 	if (ret)
 		return ret;
-	exit_names_init(&names, event_format(d->p.map->fmt, EV_EXIT), NULL);
+	exit_names_init(&names, event_format(v->p->map->fmt, EV_EXIT), NULL);
 	if (names.own)
 		return err_lack(err, ENODATA,
 				"%s: advise has rules for x86 alone: `kvmft report` has its exits",
 				path);
-	if (!d->p.map->nvm)
+	if (!v->p->map->nvm)
 		return err_lack(err, ENODATA,
 				o->live ? "no VM runs here" :
 				"%s: no VM ran: record kvm_entry on the host while one does", path);
-	d->c = clockcheck_new(d->p.t, d->vm);
-	a = advise_new(d->c);
-	d->a = a;
-	ret = tl_start(d->p.t, err);
-	while (!ret && (ret = tl_next(d->p.t, &item)) > 0) {
-		clockcheck_feed(d->c, item);
-		advise_feed(a, item);
-		ret = 0;
-	}
-	ret = ret ?: tl_error(d->p.t);
+	d->c = clockcheck_new(v->p->t, v->vm);
+	d->a = advise_new(d->c);
+	ret = view_start(v);
+	ret = ret ?: view_walk(v, TL_FEED(clockcheck_feed, d->c), TL_FEED(advise_feed, d->a));
+	ret = ret ?: tl_error(v->p->t);
 	if (ret)
 		return err_why(err, ret, "cannot read %s", path);
 	clockcheck_finish(d->c);
-	advise_finish(a);
-	pairing_tell_assumed(&d->p, cli_note);
-	d->whole = pairing_summary(d->p.t, true, cli_note);
-	if (hostmap_floating(d->p.map))
-		cli_note("%s: %s", hostmap_floating(d->p.map), HOSTMAP_FLOATING);
-	return pairing_placed(d->p.t, err);
+	advise_finish(d->a);
+	pairing_tell_assumed(v->p, cli_note);
+	ret = view_tell(v, true, &d->whole);
+	if (hostmap_floating(v->p->map))
+		cli_note("%s: %s", hostmap_floating(v->p->map), HOSTMAP_FLOATING);
+	return ret;
 }
 
 static void advised_free(struct advised *d)
 {
-	advise_free((struct advise *)d->a);
+	advise_free(d->a);
 	clockcheck_free(d->c);
-	pairing_close(&d->p);
+	view_close(&d->v);
 }
 
 static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct advise_opts *o = opts;
-	_cleanup_(advised_free) struct advised d = { .vm = -1 };
+	_cleanup_(advised_free) struct advised d = { .whole = false };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = o->live ? captures_wait(argv[0], err) : 0;
 
@@ -125,14 +113,14 @@ static int advise_live(void *opts, struct kvmft_err *err)
 	const struct advise_opts *o = opts;
 	const struct captures_live l = {
 		.format = advise_formats[MAX(o->format, 0)],
-		.sel = o->vm,
+		.sel = o->v.vm,
 		.page = &o->file.page_opts,
 	};
 	struct record_config host = {
 		.duration = { true, o->duration.set ? o->duration.v : LIVE_NS },
 	};
 
-	if (o->khz.set)
+	if (o->v.khz.set)
 		return err_usage(err, "option --tsc-khz goes with HOST");
 	return captures_live("advise", &host, &l, err);
 }
@@ -150,14 +138,14 @@ static int predict_vm(const struct advised *d, size_t *vm, struct kvmft_err *err
 	}
 	return n == 1 ? 0
 		      : err_usage(err, "%s has %zu VMs that ran: give one with --vm",
-				  d->p.host.cap->path, n);
+				  d->v.p->host.cap->path, n);
 }
 
 int advise_predict(const char *rule, const char *sel, char **path, FILE *f, struct kvmft_err *err)
 {
-	const struct advise_opts o = { .vm = sel };
+	const struct advise_opts o = { .v = { .vm = sel, .clock = -1 } };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct advised d[2] = { { .vm = -1 }, { .vm = -1 } };
+	struct advised d[2] = { { .whole = false } };
 	const struct advise *a[2];
 	int is = 0, ret = 0;
 	size_t vm[2];
@@ -205,6 +193,7 @@ const struct cmd cmd_advise = {
 		    "  kvmft advise --format json host",
 	.opts = advise_options,
 	.opts_size = sizeof(struct advise_opts),
+	.defaults = view_defaults,
 	.sessions = captures_first,
 	.run = advise_run,
 	.live = advise_live,

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to. */
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "kvmft/results.h"
-#include "kvmft/pairing.h"
-#include "kvmft/sides.h"
-#include "many_print.h"
-#include "sink.h"
 
 #define BLAME_ARGS  "HOST [GUEST[=SEL]]..."
 #define CONTEXT_MAX 1000u
@@ -16,16 +9,13 @@
 
 struct blame_opts_given {
 	struct sink_file file; /* first */
-	const char *vm, *format, *from, *to, *at, *from_marker, *to_marker;
+	struct view_opts v;
+	const char *format, *at, *from_marker, *to_marker;
 	char marker[2][256]; /* ... as events */
-	const char *naming;
 	uint32_t what;
-	int by, clock;
-	struct opt_u64 vcpu, than, top, context, khz, last, budget;
+	int by;
+	struct opt_u64 vcpu, top, context, last, budget;
 	struct spans_opts spans;
-	struct pairing_clock pair;
-	struct guest_syms_opts syms;
-	bool quiet;
 	struct str_list given; /* of --input */
 	struct str_list inputs; /* several */
 	struct many *many;
@@ -42,7 +32,7 @@ static const struct opt blame_options[] = {
 	       "or a directory of them; may be repeated"),
 	OPTION(0, "at", OPT_STR, struct blame_opts_given, at, "T",
 	       "what was late at T, or within 10 ms of it; T is a time as --clock shows it"),
-	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
+	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, v.than, "D",
 	       "only what was late by this or more: 100us, 2ms"),
 	OPTION(0, "budget", OPT_DURATION, struct blame_opts_given, budget, "D",
 	       "as --than; exit 1 if there is any, 4 if nothing was measured, and say whose time\n"
@@ -58,32 +48,22 @@ static const struct opt blame_options[] = {
 	       "short for --from-event 'print/buf ~ \"*TEXT*\"/': a marker with this text, ..."),
 	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
 	       "... and --to-event"),
-	VM_OPTION(struct blame_opts_given, vm),
+	VM_OPTION(struct blame_opts_given, v.vm),
 	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
-	OPTION(0, "from", OPT_STR, struct blame_opts_given, from, "T", WINDOW_HELP_FROM),
-	OPTION(0, "to", OPT_STR, struct blame_opts_given, to, "T", WINDOW_HELP_TO),
+	VIEW_WINDOW_OPTIONS(struct blame_opts_given),
 	OPTION(0, "last", OPT_DURATION, struct blame_opts_given, last, "D",
 	       "only what reaches into the last D of HOST; for a flight recorder: into the last D\n"
 	       "before its last snapshot"),
-	OPTION_CHOICE(0, "clock", struct blame_opts_given, clock, "CLOCK", out_clock_names,
-		      "clock of all times (default: ns since the recording began)"),
+	VIEW_CLOCK_OPTION(struct blame_opts_given),
 	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
 	       "show the timeline of each, with N lines before and after"),
 	OPTION_LISTED(0, "format", OPT_WORD, struct blame_opts_given, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
-	PAIRING_CLOCK_OPTIONS(struct blame_opts_given, pair),
-	RATE_OPTION(struct blame_opts_given, khz),
-	GUEST_SYMS_OPTIONS(struct blame_opts_given, syms),
+	VIEW_CLOCKS_OPTIONS(struct blame_opts_given),
+	GUEST_SYMS_OPTIONS(struct blame_opts_given, v.syms),
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
-	OPTION('q', "quiet", OPT_FLAG, struct blame_opts_given, quiet, NULL,
-	       "no summary on standard error unless something is wrong"),
-	/* For record --blame, where a VM cannot be named as here, and the last second is meant. */
-	{ .name = "naming",
-	  .type = OPT_STR,
-	  .offset = offsetof(struct blame_opts_given, naming),
-	  .arg = "TEXT",
-	  .help = "how a VM is named",
-	  .flags = OPT_HIDDEN },
+	VIEW_QUIET_OPTION(struct blame_opts_given),
+	VIEW_NAMING_OPTION(struct blame_opts_given), /* record's --blame: the last second is meant */
 	OPT_END,
 };
 
@@ -97,72 +77,71 @@ static void blame_defaults(void *opts)
 struct blame_cmd {
 	const struct blame_opts_given *o;
 	struct blaming b;
-	struct kvmft_err *err;
-	struct pairing p;
-	struct blame_view v;
-	struct out_clock clock;
+	struct view v;
+	struct view_opts vo; /* --budget is a --than */
+	struct blame_view show;
 	struct lat_story *story;
-	struct opt_u64 than; /* --budget is one */
-	struct guest_syms syms;
-	struct sink s;
 };
 
 static int blame_check(struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
 
-	m->than = o->budget.set ? o->budget : o->than;
+	m->vo = o->v;
+	if (o->budget.set)
+		m->vo.than = o->budget;
 	m->b.o.what = o->what;
-	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
+	m->show.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
 	if (o->spans.from && o->what)
-		return err_usage(m->err, "--what: --from-event shows only these");
-	if (o->budget.set && (o->than.set || o->at || o->by > BLAME_BY_LENGTH))
-		return err_usage(m->err, "--budget excludes --than, --at and another --by");
-	if (o->at && (o->from || o->to))
-		return err_usage(m->err, "--at excludes --from and --to");
-	if (o->last.set && (o->at || o->from || o->to))
-		return err_usage(m->err, "--last excludes --at, --from and --to");
+		return err_usage(m->v.err, "--what: --from-event shows only these");
+	if (o->budget.set && (o->v.than.set || o->at || o->by > BLAME_BY_LENGTH))
+		return err_usage(m->v.err, "--budget excludes --than, --at and another --by");
+	if (o->at && (o->v.from || o->v.to))
+		return err_usage(m->v.err, "--at excludes --from and --to");
+	if (o->last.set && (o->at || o->v.from || o->v.to))
+		return err_usage(m->v.err, "--last excludes --at, --from and --to");
 	if (o->top.v > BLAME_TOP_MAX)
-		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
+		return err_usage(m->v.err, "--top: 1 to %u", BLAME_TOP_MAX);
 	if (o->context.v > CONTEXT_MAX)
-		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
-	if (o->context.set && (m->v.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
-		return err_usage(m->err, "--context: neither csv nor tables of --by have timelines");
-	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
+		return err_usage(m->v.err, "--context: %u at most", CONTEXT_MAX);
+	if (o->context.set && (m->show.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
+		return err_usage(m->v.err, "--context: neither csv nor tables of --by have timelines");
+	m->b.o.top = o->top.set ? o->top.v : m->show.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.spans = o->spans;
-	return top_check(&o->top, m->err) ?: rate_check(&o->khz, m->err) ?:
-	       spans_check(&o->spans, m->err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
+	return top_check(&o->top, m->v.err) ?: rate_check(&o->v.khz, m->v.err) ?:
+	       spans_check(&o->spans, m->v.err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->v.err);
 }
 
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
 static int blame_when(struct blame_cmd *m)
 {
-	uint64_t khz = m->p.host.cap->tsc_khz ?: 2000000, first;
+	const struct capture *c = m->v.p->host.cap;
+	uint64_t khz = c->tsc_khz ?: 2000000, first;
 	int ret;
 
+	m->b.o.from = m->v.from;
+	m->b.o.to = m->v.to;
+	m->v.from = 0;
+	m->v.to = UINT64_MAX;
 	if (m->o->last.set) {
-		const struct capture *c = m->p.host.cap;
 		uint64_t end = c->snapshot_tsc ?: c->stop_tsc ?: c->end_tsc;
 		unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
 
 		/* Events from before the previous snapshot belong to another time. */
 		if (!end || !c->tsc_khz || !cap_in_tsc(c))
 			return err_lack(
-				m->err, ENODATA,
+				m->v.err, ENODATA,
 				"--last: %s does not say when its recording ended, in its own "
 				"clock: use --from",
 				c->path);
 		m->b.o.from = last < end ? end - (uint64_t)last : 0;
-		m->b.from = c->before_snapshot_tsc;
-		tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
-		m->b.to = m->b.o.to = UINT64_MAX;
+		m->v.from = c->before_snapshot_tsc;
+		tl_follow_no_end(m->v.p->t); /* a recorder that goes on is not waited for */
 		return 0;
 	}
-	m->b.o.to = UINT64_MAX;
 	if (!m->o->at)
-		return window_parse(&m->clock, m->o->from, m->o->to, &m->b.o.from, &m->b.o.to,
-				    m->err);
-	ret = window_span(&m->clock, "at", m->o->at, &first, &m->b.o.at, m->err);
+		return 0;
+	ret = window_span(&m->v.clock, "at", m->o->at, &first, &m->b.o.at, m->v.err);
 	m->b.o.near = khz * NEAR_MS;
 	m->b.o.has_at = m->b.o.at - first <= m->b.o.near;
 	if (!ret && !m->b.o.has_at) { /* a whole second or minute: the worst in it first */
@@ -174,32 +153,27 @@ static int blame_when(struct blame_cmd *m)
 
 static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
-	struct pairing_opts po = {
-		.clock = &m->o->pair, .naming = m->o->naming, .need = PAIRING_CLOCKS,
-		.guest_alone = true, .related = when_related(m->o->clock), .khz = &m->o->khz,
-	};
-	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
+	int ret;
 
-	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p,
-					   m->o->quiet ? NULL : cli_note, m->err);
-	ret = ret ?: rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
-				    m->than.set ? NULL : "times are in cycles", cli_note, m->err);
-	ret = ret ?: than_check(&m->than, &m->p, m->err);
+	m->v = (struct view){
+		.o = &m->vo, .err = m->v.err, .note = cli_note, .names = true,
+		.cycles = m->vo.than.set ? NULL : "times are in cycles",
+		.need = { .need = PAIRING_CLOCKS, .guest_alone = true },
+	};
+	ret = view_open(&m->v, argv, (size_t)argc);
 	if (ret)
 		return ret;
-	m->b.o.than = (uint64_t)((unsigned __int128)m->than.v * m->p.host.cap->tsc_khz / 1000000) +
+	m->b.o.than = (uint64_t)((unsigned __int128)m->vo.than.v * m->v.p->host.cap->tsc_khz / 1000000) +
 			m->o->budget.set; /* all of it may be used */
-	ret = when_clock(&m->s.when, &m->p, m->o->clock, &m->clock, cli_note, m->err);
-	ret = ret ?: blame_when(m);
-	ret = ret ?: only_vm(&m->p, m->o->vm, &m->b.o.vm, m->err);
-	return ret ?: blaming_begin(&m->b);
+	m->b.o.vm = m->v.vm;
+	return blame_when(m) ?: blaming_begin(&m->b);
 }
 
 static int blame_stories(struct blame_cmd *m)
 {
 	size_t n = blame_spikes(m->b.b);
 	struct story *s = xcalloc(n + 1, sizeof(*s));
-	int before = tl_error(m->p.t);
+	int before = tl_error(m->v.p->t);
 	uint64_t from, to;
 	int ret = 0;
 
@@ -210,14 +184,14 @@ static int blame_stories(struct blame_cmd *m)
 		s[i] = (struct story){ k->vm, k->begin, k->end, &m->story[i] };
 	}
 	if (blame_window(m->b.b, &from, &to)) {
-		ret = blaming_again(&m->b, from, UINT64_MAX);
-		ret = ret ?: stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
+		ret = view_again(&m->v, from, UINT64_MAX);
+		ret = ret ?: stories_tell(s, n, m->v.p->t, &m->v.clock, m->o->file.page.color,
 					 m->o->context.v);
-		ret = ret || before ? ret : tl_error(m->p.t);
+		ret = ret || before ? ret : tl_error(m->v.p->t);
 	}
 	free(s);
-	m->v.story = m->story;
-	return err_why(m->err, ret, "cannot read the captures a third time");
+	m->show.story = m->story;
+	return err_why(m->v.err, ret, "cannot read the captures a third time");
 }
 
 /* Of the kinds that were requested by name: what the captures lack for them, if for all. */
@@ -247,27 +221,27 @@ static int no_spikes(const struct blame_cmd *m)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (why)
-		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
-	if (!blame_saw_vcpu(m->b.b, -1) && hostmap_floating(m->p.map))
-		return err_lack(m->err, ENODATA, "%s: " HOSTMAP_FLOATING,
-				hostmap_floating(m->p.map));
+		return err_lack(m->v.err, ENODATA, "%s: %s", kind, why);
+	if (!blame_saw_vcpu(m->b.b, -1) && hostmap_floating(m->v.p->map))
+		return err_lack(m->v.err, ENODATA, "%s: " HOSTMAP_FLOATING,
+				hostmap_floating(m->v.p->map));
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
-		return o->vcpu.set ? err_set(m->err, ENODATA, "no event of a vCPU that --vcpu names was found")
-				   : err_lack(m->err, ENODATA, "no event of a vCPU was found: no VM ran, or "
+		return o->vcpu.set ? err_set(m->v.err, ENODATA, "no event of a vCPU that --vcpu names was found")
+				   : err_lack(m->v.err, ENODATA, "no event of a vCPU was found: no VM ran, or "
 					      "kvm_entry and kvm_exit were not recorded (see kvmft check)");
 	if (m->b.o.spans.from && blame_spans_unmet(m->b.b, &b))
-		return err_lack(m->err, ENODATA, "%s", b.s);
+		return err_lack(m->v.err, ENODATA, "%s", b.s);
 	if (o->at)
-		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
+		return err_set(m->v.err, ENODATA, "no vCPU is known at %s: there are no events "
 						"around that time", o->at);
 	if (o->budget.set && !blame_measured(m->b.b))
-		return err_lack(m->err, ENODATA, "nothing was measured%s",
+		return err_lack(m->v.err, ENODATA, "nothing was measured%s",
 				o->what ? " of what --what asks for" : "");
-	if (!o->quiet || o->naming)
+	if (!o->v.quiet || o->v.naming)
 		cli_note("nothing was late%s%s", o->budget.set ? " by as much as --budget says" :
-						 o->than.set ? " by as much as --than says" : "",
+						 o->v.than.set ? " by as much as --than says" : "",
 			 o->what ? ", among what --what asks for" : "");
-	if (!o->quiet && o->budget.set && blame_spans_open(m->b.b))
+	if (!o->v.quiet && o->budget.set && blame_spans_open(m->b.b))
 		cli_note("%llu had begun and did not end in the recording: not measured",
 			 (unsigned long long)blame_spans_open(m->b.b));
 	return 0;
@@ -278,7 +252,7 @@ static int over_budget(const struct blame_cmd *m)
 {
 	const struct blame_spike *s = blame_spikes(m->b.b) ? blame_spike(m->b.b, 0) : NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t khz = m->p.host.cap->tsc_khz, over = 0, left;
+	uint64_t khz = m->v.p->host.cap->tsc_khz, over = 0, left;
 	char time[32];
 
 	if (!m->o->budget.set || !s)
@@ -301,24 +275,24 @@ static int over_budget(const struct blame_cmd *m)
 		left -= MIN(left, sum);
 	}
 	str_ns(time, sizeof(time), tsc_cycles_to_ns(s->end - s->begin, khz));
-	err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s%s:%s",
+	err_set(m->v.err, ERANGE, "%llu of %llu over the budget; the worst is %s%s:%s",
 		(unsigned long long)over, (unsigned long long)blame_measured(m->b.b), time,
 		s->sure ? "" : ", not sure", b.s ?: "");
-	if (m->o->naming)
-		m->err->code = SIDES_OVER;
+	if (m->o->v.naming)
+		m->v.err->code = SIDES_OVER;
 	return -ERANGE;
 }
 
 /* Nothing was over the budget by the stamps of guests: 0, or the first whose stamps are wrong. */
 static int budget_sure(const struct blame_cmd *m)
 {
-	for (size_t i = 0; m->o->budget.set && m->b.w && i < m->p.nguest; i++) {
-		const struct hostmap_vm *vm = &m->p.map->vm[m->p.guest[i].vm];
+	for (size_t i = 0; m->o->budget.set && m->v.w && i < m->v.p->nguest; i++) {
+		const struct hostmap_vm *vm = &m->v.p->map->vm[m->v.p->guest[i].vm];
 		struct win_stats s;
 
-		win_total(m->b.w, (int64_t)m->p.guest[i].vm, &s);
+		win_total(m->v.w, (int64_t)m->v.p->guest[i].vm, &s);
 		if (s.outside && (m->b.o.vm < 0 || (int64_t)vm->of == m->b.o.vm))
-			return err_lack(m->err, ERANGE,
+			return err_lack(m->v.err, ERANGE,
 					"%s is misaligned: whether it kept the budget cannot be "
 					"told (see kvmft verify)",
 					vm->label);
@@ -330,18 +304,18 @@ static int budget_sure(const struct blame_cmd *m)
 static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
 		      struct sbuf *rows, struct kvmft_err *err)
 {
-	struct blame_cmd m = { .o = opts, .err = err, .b.err = err };
+	struct blame_cmd m = { .o = opts, .v.err = err };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool complete = true;
 	int ret;
 
-	m.b.p = &m.p;
+	m.b.v = &m.v;
 	ret = blame_check(&m);
 	ret = ret ?: blame_open(&m, argc, argv);
 	ret = ret ?: blaming_find(&m.b);
 	if (!ret) {
-		ret = sink_tell(&m.p, m.b.w, opts->quiet, &complete, err);
-		(void)guest_syms_whole(&m.syms, NULL);
+		ret = view_tell(&m.v, opts->v.quiet, &complete);
+		(void)guest_syms_whole(&m.v.syms, NULL);
 	}
 	ret = ret ?: blaming_explain(&m.b);
 	if (!ret && !blame_spikes(m.b.b)) {
@@ -352,22 +326,22 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
 	if (!ret) {
-		m.v.blame = m.b.b;
-		m.v.t = m.p.t;
-		m.v.clock = &m.clock;
-		m.v.bound = m.b.bound;
-		m.v.at = m.b.o.has_at;
-		m.v.color = opts->file.page.color;
-		m.v.width = opts->file.page.width;
-		blame_print(&m.v, opts->format ?: "text", &b);
-		ret = sink_open(&m.s, NULL, opts->file.page.f, err) ?:
-		      sink_close(&m.s, false, sbuf_write(&b, m.s.f), err);
+		m.show.blame = m.b.b;
+		m.show.t = m.v.p->t;
+		m.show.clock = &m.v.clock;
+		m.show.bound = m.b.bound;
+		m.show.at = m.b.o.has_at;
+		m.show.color = opts->file.page.color;
+		m.show.width = opts->file.page.width;
+		blame_print(&m.show, opts->format ?: "text", &b);
+		ret = view_output(&m.v, NULL, NULL, opts->file.page.f) ?:
+		      view_end(&m.v, sbuf_write(&b, m.v.f));
 	}
 	/* Symbols are read as they are needed. */
-	complete &= guest_syms_whole(&m.syms, cli_note);
+	complete &= guest_syms_whole(&m.v.syms, cli_note);
 	ret = ret ?: over_budget(&m);
 	if (!ret && rows) {
-		uint64_t khz = m.p.host.cap->tsc_khz;
+		uint64_t khz = m.v.p->host.cap->tsc_khz;
 
 		/* A row for each spike: the sum counts them by cause. */
 		for (size_t i = 0; khz && i < blame_spikes(m.b.b); i++) {
@@ -385,9 +359,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 		free(m.story[i].text);
 	free(m.story);
 	blaming_free(&m.b);
-	when_free(&m.s.when);
-	pairing_close(&m.p);
-	guest_syms_free(&m.syms);
+	view_close(&m.v);
 	return sink_exit(ret, complete);
 }
 
@@ -456,10 +428,10 @@ static int blame_markers(struct blame_opts_given *o, struct kvmft_err *err)
 static int blame_output(void *opts, int argc, struct kvmft_err *err)
 {
 	struct blame_opts_given *o = opts;
-	struct blame_cmd m = { .o = o, .err = err };
+	struct blame_cmd m = { .o = o, .v.err = err };
 	int ret = blame_markers(o, err) ?: sink_file_open(opts, argc, err);
 
-	if (o->naming && !o->at && !o->from && !o->to && !o->last.set)
+	if (o->v.naming && !o->at && !o->v.from && !o->v.to && !o->last.set)
 		o->last = (struct opt_u64){ .v = 1000000000, .set = true };
 	if (ret || o->inputs.n < 2)
 		return ret;

@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* boot.c: `kvmft boot`, where the time of a VM's boot went; or of two, beside each other. */
 #include "cmds.h"
-#include "options.h"
 #include "kvmft/boot.h"
-#include "kvmft/pairing.h"
-#include "kvmft/results.h"
 #include "kvmft/table.h"
-#include "sink.h"
 
 struct boot_cmd_opts {
 	struct sink_file file; /* first */
-	const char *vm, *until;
-	struct opt_u64 khz, top;
+	struct view_opts v;
+	const char *until;
+	struct opt_u64 top;
 	int format;
-	struct guest_syms_opts syms;
 };
 
 static const struct opt boot_options[] = {
 	OPTION(0, "until", OPT_STR, struct boot_cmd_opts, until, "EVENT",
 	       "up to this event, [SYSTEM:]NAME[/FILTER/], of the VM; text=TEXT: until the guest has\n"
 	       "written TEXT to its first serial port"),
-	VM_OPTION(struct boot_cmd_opts, vm),
+	VM_OPTION(struct boot_cmd_opts, v.vm),
 	OPTION(0, "top", OPT_U64, struct boot_cmd_opts, top, "N",
 	       "functions of a phase, with symbols (default: 3)"),
-	RATE_OPTION(struct boot_cmd_opts, khz),
+	RATE_OPTION(struct boot_cmd_opts, v.khz),
 	FORMAT_OPTION(struct boot_cmd_opts, cli_formats),
-	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, syms),
+	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, v.syms),
 	PAGE_OPTIONS(struct boot_cmd_opts, file.page_opts),
 	OPT_END,
 };
@@ -98,42 +94,33 @@ static const char *until_text(const struct boot_cmd_opts *o)
 
 static int boot_one(struct boot_doc *d, int side, bool *whole, struct kvmft_err *err)
 {
-	const struct pairing_opts po = { .khz = &d->o->khz, .need = PAIRING_VCPUS };
 	const char *text = until_text(d->o);
-	struct boot_ask bo = { .vm = -1, .until = text ? NULL : d->o->until, .text = text,
+	struct boot_ask bo = { .until = text ? NULL : d->o->until, .text = text,
 				.top = d->o->top.set ? d->o->top.v : 3 };
-	struct pairing p = { 0 };
-	struct guest_syms syms = { 0 };
-	struct blaming m = { .p = &p, .err = err, .o = { .vm = -1, .vcpu = -1, .to = UINT64_MAX,
+	struct view v = { .o = &d->o->v, .err = err, .note = cli_note, .names = true,
+			  .need.need = PAIRING_VCPUS };
+	struct blaming m = { .v = &v, .o = { .vm = -1, .vcpu = -1, .to = UINT64_MAX,
 			     .top = 100, .what = 1u << BLAME_MOMENT } };
 	struct boot *b = NULL;
-	const struct tl_item *item;
-	int ret = pairing_prepare(&p, d->path[side], NULL, 0, &po, err);
+	int ret = view_open(&v, &d->path[side], 1);
 
-	ret = ret ?: guest_syms_of_pairing(&syms, &d->o->syms, &p, cli_note, err);
-	ret = ret ?: rate_of_pairing(&p, &d->o->khz, false, NULL, cli_note, err);
-	if (!ret && !p.host.cap->tsc_khz)
+	if (!ret && !v.p->host.cap->tsc_khz)
 		ret = err_lack(err, ENODATA, "%s: the TSC frequency is not known: give it with "
 			       "--tsc-khz", d->path[side]);
-	ret = ret ?: only_vm(&p, d->o->vm, &bo.vm, err);
-	ret = ret ?: boot_new(p.t, &bo, &b, err);
+	bo.vm = v.vm;
+	ret = ret ?: boot_new(v.p->t, &bo, &b, err);
 	ret = ret ?: blaming_begin(&m);
-	while (!ret && (ret = tl_next(p.t, &item)) > 0) {
-		boot_find(b, item);
-		blame_find(m.b, item);
-		ret = 0;
-	}
+	ret = ret ?: view_walk(&v, TL_FEED(boot_find, b), TL_FEED(blame_find, m.b));
 	if (!ret)
 		blame_found(m.b);
 	ret = ret ?: boot_found(b, m.b, err);
-	ret = ret ?: sink_tell(&p, NULL, true, whole, err);
+	ret = ret ?: view_tell(&v, true, whole);
 	ret = ret ?: blaming_explain(&m);
 	if (!ret)
 		boot_lines(b, m.b, side, &d->rows);
 	boot_free(b);
 	blaming_free(&m);
-	guest_syms_free(&syms);
-	pairing_close(&p);
+	view_close(&v);
 	return ret;
 }
 
@@ -189,6 +176,7 @@ const struct cmd cmd_boot = {
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "output: tsc-khz color wide",
 	.opts_size = sizeof(struct boot_cmd_opts),
+	.defaults = view_defaults,
 	.run = boot_run,
 	.reader = true,
 	.output = sink_file_open,

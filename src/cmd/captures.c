@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* captures.c: the captures of a session, for commands that take its directory. */
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "sink.h"
 #include "kvmft/kernel.h"
 #include "kvmft/sandbox.h"
-#include "kvmft/sides.h"
 
 const char *captures_word(struct operands *o, const char *text)
 {

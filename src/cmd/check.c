@@ -6,16 +6,13 @@
  * itself, they are mounted in a mount namespace that ends with this process.
  */
 #include "cmds.h"
-#include "options.h"
 
 #include <sched.h>
 #include <sys/mount.h>
 
 #include "kvmft/kernel.h"
-#include "kvmft/pager.h"
 #include "kvmft/table.h"
 #include "kvmft/vm.h"
-#include "sink.h"
 
 struct check_opts {
 	int format;

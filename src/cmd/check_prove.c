@@ -8,7 +8,6 @@
 #include "kvmft/kernel.h"
 #include "kvmft/prove.h"
 #include "kvmft/table.h"
-#include "sink.h"
 
 #define EVENTS_INDENT "             "
 

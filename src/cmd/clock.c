@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* clock.c: `kvmft clock`, whether the clocks of a host's guests are right. */
 
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "sink.h"
-#include "kvmft/exit_names.h"
 #include "kvmft/kernel.h"
-#include "kvmft/results.h"
 
 #define LIVE_NS	 250000000u
 #define FLUSH_NS 200000000u
@@ -25,17 +20,16 @@ static void (*const clock_print[])(const struct clockcheck *c, unsigned int widt
 
 struct clock_opts {
 	struct sink_file file; /* first */
-	const char *vm;
-	struct opt_u64 khz;
-	int format, clock;
+	struct view_opts v;
+	int format;
 	bool watch, live;
 };
 
 static const struct opt clock_options[] = {
-	VM_OPTION(struct clock_opts, vm),
-	RATE_OPTION(struct clock_opts, khz),
+	VM_OPTION(struct clock_opts, v.vm),
+	RATE_OPTION(struct clock_opts, v.khz),
 	FORMAT_OPTION(struct clock_opts, clock_formats),
-	OPTION_CHOICE(0, "clock", struct clock_opts, clock, "CLOCK", out_clock_names,
+	OPTION_CHOICE(0, "clock", struct clock_opts, v.clock, "CLOCK", out_clock_names,
 		      "clock of all times (default: ns since the recording began; of this host now:\n"
 		      "realtime)"),
 	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
@@ -62,61 +56,40 @@ static int clock_exit(const struct clockcheck *c)
 	return code;
 }
 
-static int clock_walk(struct pairing *p, struct clockcheck *c, struct kvmft_err *err)
+static int clock_walk(struct view *v, struct clockcheck *c)
 {
-	const struct tl_item *item;
-	int ret = tl_start(p->t, err);
+	int ret = view_start(v);
 
-	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-		c->newest = MAX(c->newest, item->host);
-		clockcheck_feed(c, item);
-		ret = 0;
-	}
-	ret = ret ?: tl_error(p->t);
+	ret = ret ?: view_walk(v, TL_FEED(clockcheck_feed, c));
+	ret = ret ?: tl_error(v->p->t);
 	if (!ret)
 		clockcheck_finish(c);
-	return err_why(err, ret, "cannot read %s", p->host.cap->path);
+	return err_why(v->err, ret, "cannot read %s", v->p->host.cap->path);
 }
 
-/* To be closed, with what its times need. */
-struct clock_asked {
-	struct pairing p;
-	struct when when;
-	struct out_clock clock;
-};
-
-static void clock_close(struct clock_asked *a)
+static int clock_open(struct view *v, const struct clock_opts *o, int argc, char **argv,
+		      struct kvmft_err *err)
 {
-	when_free(&a->when);
-	pairing_close(&a->p);
-}
-
-static int clock_open(struct clock_asked *a, const struct clock_opts *o, int argc, char **argv,
-		      int64_t *vm, struct kvmft_err *err)
-{
-	struct pairing *p = &a->p;
 	struct kvmft_err none = { .text = "" };
-	const struct pairing_opts po = { .undecided_ok = true, .khz = &o->khz,
-					 .related = when_related(o->clock),
-					 .need = PAIRING_CLOCKS };
-	int ret = rate_check(&o->khz, err);
 	struct exit_names names;
+	const struct pairing *p;
 	bool other;
+	int ret;
 
-	ret = ret ?: pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
-	ret = ret ?: rate_of_pairing(p, &o->khz, false, "times are in cycles", cli_note, err);
-	ret = ret ?: only_vm(p, o->vm, vm, err);
+	*v = (struct view){
+		.o = &o->v, .err = err, .note = cli_note, .cycles = "times are in cycles",
+		.need = { .need = PAIRING_CLOCKS, .undecided_ok = true }, .prove = VIEW_PROVE_NOT,
+	};
+	ret = view_open(v, argv, (size_t)argc);
 	/* Of a host without such readings there is still the time since it began. */
-	if (!ret && (!o->live || o->clock >= 0 ||
-		     when_clock(&a->when, p, OUT_CLOCK_REALTIME, &a->clock, cli_note, &none))) {
-		when_free(&a->when);
-		ret = when_clock(&a->when, p, o->clock, &a->clock, cli_note, err);
-	}
-	if (!ret)
-		exit_names_init(&names, event_format(p->map->fmt, EV_EXIT), NULL);
-	other = !ret && (names.own ||
-			 (p->host.cap->arch && !strcmp(p->host.cap->arch, "aarch64")));
-	if (!ret && (other || (!p->map->nvm && !o->watch)))
+	if (!ret && o->live && o->v.clock < 0 && view_clock(v, OUT_CLOCK_REALTIME, &none))
+		ret = view_clock(v, -1, err);
+	if (ret)
+		return ret;
+	p = v->p;
+	exit_names_init(&names, event_format(p->map->fmt, EV_EXIT), NULL);
+	other = names.own || (p->host.cap->arch && !strcmp(p->host.cap->arch, "aarch64"));
+	if (other || (!p->map->nvm && !o->watch))
 		ret = err_lack(
 			err, ENODATA,
 			other     ? "%s: guests' clocks are known of x86 alone (arm64: no CNTVOFF)"
@@ -181,7 +154,7 @@ static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool
  */
 static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct kvmft_err *err)
 {
-	struct clock_asked a = { .p.t = NULL }, before = { .p.t = NULL };
+	struct view *v = xcalloc(2, sizeof(*v)), *before = NULL, *now = v;
 	struct clock_told told = { 0 };
 	uint64_t until = 0;
 	bool last = false, ill = false;
@@ -190,22 +163,21 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 	while (!ret && !last) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 		struct clockcheck *c = NULL;
-		int64_t vm;
 
 		usleep(PASS_US);
-		ret = clock_open(&a, o, argc, argv, &vm, err);
-		last = !ret && a.p.host.cap->complete;
-		if (!ret && before.p.t)
-			tl_inherit(a.p.t, before.p.t);
+		ret = clock_open(now, o, argc, argv, err);
+		last = !ret && now->p->host.cap->complete;
+		if (!ret && before)
+			tl_inherit(now->p->t, before->p->t);
 		if (!ret) {
-			tl_follow_no_end(a.p.t);
-			c = clockcheck_new(a.p.t, vm);
-			c->clock = &a.clock;
+			tl_follow_no_end(now->p->t);
+			c = clockcheck_new(now->p->t, now->vm);
+			c->clock = &now->clock;
 			c->until = last ? UINT64_MAX : until;
-			ret = clock_walk(&a.p, c, err);
+			ret = clock_walk(now, c);
 			until = MAX(until, c->newest);
-			if (!until && a.p.host.cap->nbracket) /* VMs may be idle */
-				until = a.p.host.cap->bracket[0].tsc;
+			if (!until && now->p->host.cap->nbracket) /* VMs may be idle */
+				until = now->p->host.cap->bracket[0].tsc;
 		}
 		if (!ret && c->until)
 			clock_tell(c, &told, o->format == 1, &b);
@@ -213,18 +185,20 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 		if (ret == -ENOENT && misses++ < MISSES) {
 			ret = last = 0; /* part of it is kept no longer: the next pass has none */
-			clock_close(&a);
+			view_close(now);
 		} else {
 			code = ret ? code : clock_exit(c);
 			ill |= code == KVMFT_FAILED;
-			clock_close(&before);
-			before = a;
+			if (before)
+				view_close(before);
+			before = now;
+			now = &v[now == v];
 			misses = 0;
 		}
 		clockcheck_free(c);
-		a = (struct clock_asked){ .p.t = NULL };
 	}
-	clock_close(&before);
+	view_close(before);
+	free(v);
 	free(told.v);
 	return err_why(err, ret, "cannot watch clocks") ?: ill ? KVMFT_FAILED : code;
 }
@@ -235,10 +209,10 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	struct clock_opts *o = opts;
 	const struct captures_live l = {
 		.format = clock_formats[MAX(o->format, 0)],
-		.sel = o->vm,
+		.sel = o->v.vm,
 		.page = &o->file.page_opts,
-		.more = { o->watch ? "--watch" : NULL, o->clock >= 0 ? "--clock" : NULL,
-			  o->clock >= 0 ? out_clock_names[o->clock] : NULL },
+		.more = { o->watch ? "--watch" : NULL, o->v.clock >= 0 ? "--clock" : NULL,
+			  o->v.clock >= 0 ? out_clock_names[o->v.clock] : NULL },
 	};
 	struct record_config host = {
 		.duration = { !o->watch, LIVE_NS },
@@ -248,8 +222,8 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	};
 
 	(void)setenv("KVMFT_PAGER", "", 1); /* it comes bit by bit */
-	if (o->khz.set || (o->watch && o->format > 1))
-		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
+	if (o->v.khz.set || (o->watch && o->format > 1))
+		return err_usage(err, o->v.khz.set ? "option --tsc-khz goes with HOST"
 						 : "option --watch writes text or JSON");
 	return captures_live("clock", &host, &l, err);
 }
@@ -257,10 +231,9 @@ static int clock_live(void *opts, struct kvmft_err *err)
 static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct clock_opts *o = opts;
-	_cleanup_(clock_close) struct clock_asked a = { .p.t = NULL };
+	_cleanup_(view_close) struct view v = { .p = NULL };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct clockcheck *c = NULL;
-	int64_t vm = -1;
 	int ret = 0, code;
 
 	if (o->watch && !o->live)
@@ -269,21 +242,21 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return clock_watch(o, argc, argv, err);
 	if (o->live)
 		ret = captures_wait(argv[0], err);
-	ret = ret ?: clock_open(&a, o, argc, argv, &vm, err);
+	ret = ret ?: clock_open(&v, o, argc, argv, err);
 	if (!ret) {
-		c = clockcheck_new(a.p.t, vm);
-		c->clock = &a.clock;
-		ret = clock_walk(&a.p, c, err);
+		c = clockcheck_new(v.p->t, v.vm);
+		c->clock = &v.clock;
+		ret = clock_walk(&v, c);
 	}
 	if (!ret) {
-		pairing_tell_assumed(&a.p, cli_note);
-		(void)pairing_summary(a.p.t, true, cli_note);
+		pairing_tell_assumed(v.p, cli_note);
+		(void)pairing_summary(v.p->t, true, cli_note);
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	code = ret ?: clock_exit(c);
 	if (!ret && code != KVMFT_FAILED)
-		ret = pairing_placed(a.p.t, err);
+		ret = pairing_placed(v.p->t, err);
 	clockcheck_free(c);
 	return ret ?: code;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cmds.c: what the whole kvmft has, in place of cmds_small.c. */
-#include "captures.h"
 #include "cmds.h"
-#include "kvmft/qemu.h"
 
 #define HERE(name) &cmd_##name,
 const struct cmd *const kvmft_cmds[] = { COMMANDS(HERE, HERE) NULL };

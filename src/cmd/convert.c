@@ -5,13 +5,8 @@
  * The way through the clocks is found once; after that every value is read, converted, and printed
  * without stdio in between, because whole traces are piped through this command.
  */
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-
-#include "kvmft/pairing.h"
 #include "kvmft/vm.h"
-#include "sink.h"
 
 struct convert_opts {
 	const char *from, *to;

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another. */
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "kvmft/diff.h"
-#include "kvmft/timeline.h"
-#include "kvmft/results.h"
-#include "sink.h"
 
 struct recording {
 	const char *path;
@@ -79,9 +73,9 @@ struct run {
 	struct kvmft_err *err;
 	struct diff d;
 	struct report_opts ro;
-	struct pairing p[2];
+	struct view_opts vo;
+	struct view v[2]; /* of each side's first; all is written by the first of these */
 	struct diff_gate *gate;
-	struct sink s;
 	bool incomplete;
 	struct sink_remarks remarks;
 };
@@ -128,27 +122,26 @@ static int diff_check(struct run *run)
 
 /* If what latencies need is missing, its exits can be counted all the same. */
 static int side_open(struct run *run, const struct recording *from, struct diff_side *s,
-		     struct pairing *p)
+		     struct view *v)
 {
-	const struct str_list *guests = &from->guests;
-	const char *path = from->path;
-	const struct pairing_clock none = { .tsc_ratio = NULL };
-	const struct pairing_opts po = { .clock = &none, .khz = &run->o->khz,
-					 .need = PAIRING_CLOCKS };
-	struct kvmft_err why = { .text = "" };
-	int ret = pairing_prepare(p, path, (char **)guests->v, guests->n, &po,
-				  guests->n ? run->err : &why);
+	const size_t n = from->guests.n;
+	_cleanup_free_ char **captures = xcalloc(n + 1, sizeof(*captures));
+	const struct capture *cap;
+	int ret;
 
-	if (ret && !guests->n) {
-		pairing_close(p);
-		memset(p, 0, sizeof(*p));
-		ret = pairing_open_alone(p, path, run->err);
-	}
-	ret = ret ?: rate_of_pairing(p, &run->o->khz, true, NULL, cli_note, run->err);
+	captures[0] = (char *)from->path;
+	if (n)
+		memcpy(captures + 1, from->guests.v, n * sizeof(*captures));
+	*v = (struct view){
+		.o = &run->vo, .err = run->err, .note = cli_note, .alone = VIEW_ALONE_ELSE,
+		.need.need = PAIRING_CLOCKS,
+	};
+	ret = view_open(v, captures, n + 1);
 	if (ret)
 		return ret;
+	cap = v->p->host.cap;
 	*s = (struct diff_side){
-		.path = path, .cap = p->host.cap, .fmt = p->host.fmt, .grain = p->host.cap->grain
+		.path = from->path, .cap = cap, .fmt = v->p->host.fmt, .grain = cap->grain
 	};
 	return 0;
 }
@@ -194,18 +187,33 @@ static int side_exits(struct run *run, struct diff_side *s)
 	return 0;
 }
 
-/* No latencies are no failure, unless guests were given for them. */
-static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p)
+/* What --op counts. */
+struct side_ops {
+	struct diff_side *s;
+	struct pick *pick;
+	int64_t vm; /* -1: of all */
+};
+
+static void side_op(void *ops, const struct tl_item *item)
 {
-	struct pick *pick = NULL;
+	struct side_ops *o = ops;
+
+	if (item->kind == TL_EVENT && pick_wants(o->pick, item) &&
+	    (o->vm < 0 || item->vm < 0 || item->vm == o->vm))
+		diff_side_op(o->s, item->host);
+}
+
+/* No latencies are no failure, unless guests were given for them. */
+static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
+{
+	const struct pairing *p = v->p;
+	struct side_ops ops = { .s = s };
 	struct lat_opts lo = { .want = { true, true, true, true },
 			       .vm = -1,
 			       .vcpu = -1,
 			       .each = diff_latency,
 			       .ctx = s };
-	const struct tl_item *item;
 	struct kvmft_err why = { .text = "" };
-	struct windows *w = NULL;
 	struct lat *l = NULL;
 	int ret;
 
@@ -215,16 +223,17 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 						"no operations are counted",
 						s->path)
 				     : 0;
-	lo.vm = report_vm_named(s->r);
-	tl_window(p->t, s->span.from, s->span.to);
-	ret = tl_start(p->t, run->err);
+	ops.vm = lo.vm = report_vm_named(s->r);
+	v->from = s->span.from;
+	v->to = s->span.to;
+	ret = view_start(v);
 	if (!ret && run->o->ops.n)
-		pick_new(p->t, &pick);
+		pick_new(p->t, &ops.pick);
 	for (size_t i = 0; i < run->o->ops.n && !ret; i++)
-		ret = pick_add_event(pick, run->o->ops.v[i], run->err);
+		ret = pick_add_event(ops.pick, run->o->ops.v[i], run->err);
 	if (!ret) {
 		ret = lat_new(p->t, &lo, &l, &why);
-		if (ret == -ENOENT && !p->nguest && pick)
+		if (ret == -ENOENT && !p->nguest && ops.pick)
 			ret = 0;
 		else if (ret == -ENOENT && !p->nguest)
 			return 0;
@@ -232,37 +241,24 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 			err_set(run->err, -ret, "%s: %s", s->path, why.text);
 	}
 	if (ret) {
-		pick_free(pick);
+		pick_free(ops.pick);
 		return ret;
 	}
-	if (p->nguest)
-		win_new(p->t, &w);
-	while ((ret = tl_next(p->t, &item)) > 0) {
-		if (w)
-			win_feed(w, item);
-		if (l)
-			lat_feed(l, item);
-		if (pick && item->kind == TL_EVENT && pick_wants(pick, item) &&
-		    (lo.vm < 0 || item->vm < 0 || item->vm == lo.vm))
-			diff_side_op(s, item->host);
-	}
+	ret = view_walk(v, TL_FEED(lat_feed, l), { .feed = side_op, .ctx = ops.pick ? &ops : NULL });
 	if (l)
 		lat_finish(l);
-	if (w)
-		win_finish(w);
-	for (size_t i = 0; w && i < p->nguest; i++) {
+	for (size_t i = 0; i < p->nguest; i++) {
 		struct win_stats of;
 
-		win_total(w, (int64_t)p->guest[i].vm, &of);
-		sink_tell_alignment(p, w, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, true);
+		win_total(v->w, (int64_t)p->guest[i].vm, &of);
+		view_tell_alignment(v, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, true);
 		run->d.misaligned |= of.outside &&
 				     (lo.vm < 0 || (int64_t)p->map->vm[p->guest[i].vm].of == lo.vm);
 	}
-	win_free(w);
 	if (!ret && l)
 		diff_latency_end(s, l);
 	lat_free(l);
-	pick_free(pick);
+	pick_free(ops.pick);
 	if (!ret && run->o->ops.n && !s->ops)
 		return err_lack(run->err, ENODATA,
 				"%s has no event '%s', which is what --op counts", s->path,
@@ -291,24 +287,21 @@ static void tell_latency(struct run *run)
 }
 
 static int one_of_side(struct run *run, const struct recording *from, struct diff_side *s,
-		       struct pairing *p)
+		       struct view *v)
 {
-	int ret = side_open(run, from, s, p);
-
-	ret = ret ?: side_exits(run, s);
-	return ret ?: side_timeline(run, s, p);
+	return side_open(run, from, s, v) ?: side_exits(run, s) ?: side_timeline(run, s, v);
 }
 
 static int side(struct run *run, int i)
 {
 	struct diff_side *s = &run->d.side[i];
-	int ret = one_of_side(run, &run->o->recording[i][0], s, &run->p[i]);
+	int ret = one_of_side(run, &run->o->recording[i][0], s, &run->v[i]);
 
 	for (size_t k = 1; k < run->o->n[i] && !ret; k++) {
 		struct diff_side more = { .path = NULL };
-		struct pairing p = { .t = NULL };
+		struct view v;
 
-		ret = one_of_side(run, &run->o->recording[i][k], &more, &p);
+		ret = one_of_side(run, &run->o->recording[i][k], &more, &v);
 		if (!ret && report_untimed(more.cap) != report_untimed(s->cap))
 			ret = err_lack(run->err, ENODATA,
 				       "%s and %s have clocks of different units", s->path,
@@ -316,7 +309,7 @@ static int side(struct run *run, int i)
 		if (!ret)
 			diff_side_add(s, &more);
 		diff_side_free(&more);
-		pairing_close(&p);
+		view_close(&v);
 	}
 	if (!ret && (run->o->ops.n || run->o->limits.n))
 		diff_side_total(s, run->ro.split ? "exits" : run->o->event);
@@ -345,7 +338,7 @@ static int take_recording(struct run *run, struct diff_tables *t, int i, const c
 	run->ro.split = false;
 	run->ro.semantics = !t->exact[!i] && class_has_perf(run->ro.cls) ? REPORT_PERF :
 								       REPORT_EXACT;
-	ret = side_open(run, &run->o->recording[i][0], s, &run->p[i]);
+	ret = side_open(run, &run->o->recording[i][0], s, &run->v[i]);
 	ret = ret ?: window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
 	ret = ret ?: report_new(s->cap, s->fmt, &run->ro, &s->r, run->err);
 	ret = ret ?: report_walk(s->r, run->err);
@@ -403,9 +396,10 @@ static int compare_tables(struct run *run, struct diff_tables *t)
 	if (!ret) {
 		diff_tables_sort(t);
 		diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
-		ret = sink_print(&b, run->s.f, run->err);
+		ret = view_output(&run->v[0], NULL, NULL, run->o->file.page.f);
+		ret = ret ?: view_end(&run->v[0], sbuf_write(&b, run->v[0].f));
 	}
-	return ret ?: sink_close(&run->s, false, 0, run->err);
+	return ret;
 }
 
 /* Which of the files are tables: 0, -errno with err. */
@@ -489,7 +483,7 @@ static int diff_show(struct run *run)
 		.nremark = run->remarks.n,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = sink_open(&run->s, NULL, run->o->file.page.f, run->err);
+	int ret = view_output(&run->v[0], NULL, NULL, run->o->file.page.f);
 
 	for (size_t i = 0; !ret && run->o->format == FORMAT_CSV && i < run->d.ngate; i++) {
 		_cleanup_(sbuf_free) struct sbuf line = { 0 };
@@ -500,7 +494,7 @@ static int diff_show(struct run *run)
 	if (!ret && (run->o->format == FORMAT_CSV || run->o->format == FORMAT_JUNIT))
 		sink_remarks_tell(&run->remarks);
 	diff_print(&doc, format, &b);
-	return ret ?: sink_close(&run->s, false, sbuf_write(&b, run->s.f), run->err);
+	return ret ?: view_end(&run->v[0], sbuf_write(&b, run->v[0].f));
 }
 
 /* A recording, or a session in its place, after those of that side. */
@@ -553,7 +547,9 @@ static int diff_release(void *opts)
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	const struct diff_opts *o = opts;
-	struct run run = { .o = o, .err = err, .path = argv };
+	struct run run = { .o = o, .err = err, .path = argv,
+			   .vo = { .khz = o->khz, .clock = -1, .quiet = true },
+			   .v = { { .o = &run.vo, .err = err } } };
 	struct diff_tables t = { .nline = 0 };
 	int ret;
 
@@ -570,7 +566,6 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 		if (!ret && (run.d.ngate || o->ops.n || o->more[0].n || o->more[1].n))
 			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
 					"and --after compare recordings");
-		ret = ret ?: sink_open(&run.s, NULL, o->file.page.f, err);
 		ret = ret ?: compare_tables(&run, &t);
 		goto out;
 	}
@@ -590,9 +585,8 @@ out:
 	free(t.line);
 	sink_remarks_free(&run.remarks);
 	diff_free(&run.d);
-	when_free(&run.s.when);
-	pairing_close(&run.p[0]);
-	pairing_close(&run.p[1]);
+	view_close(&run.v[0]);
+	view_close(&run.v[1]);
 	/* What was exceeded comes before what is unknown. */
 	ret = sink_exit(ret, !run.incomplete);
 	for (size_t i = 0; i < run.d.ngate && (ret == KVMFT_OK || ret == KVMFT_LACKING); i++)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* exits.c: `kvmft exits`, how often the guests of this machine exit, and why. */
-#include "kvmft/live.h"
-#include "kvmft/results.h"
 #include "cmds.h"
-#include "options.h"
+#include "kvmft/live.h"
 
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };

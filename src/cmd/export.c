@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* export.c: `kvmft export [INPUT] -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
-#include "captures.h"
-#include "kvmft/results.h"
-#include "options.h"
 #include "cmds.h"
-#include "kvmft/pairing.h"
 #include "kvmft/sqlite.h"
-#include "sink.h"
 
 #define TRACE_DAT "trace.dat"
 #define SQLITE	  "sqlite"
@@ -14,11 +9,8 @@
 struct export_opts {
 	const char *input, *output, *to;
 	struct outfile *out;
-	int clock;
-	bool time_shift, force, quiet;
-	struct opt_u64 khz;
-	struct pairing_clock pair;
-	const char *from, *until;
+	struct view_opts v;
+	bool time_shift, force;
 };
 
 static const char *to_name(size_t i)
@@ -38,25 +30,16 @@ static const struct opt export_options[] = {
 	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
 	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
 	       "(default: stamps are converted to the host's)"),
-	OPTION_CHOICE(0, "clock", struct export_opts, clock, "CLOCK", out_clock_names,
+	OPTION_CHOICE(0, "clock", struct export_opts, v.clock, "CLOCK", out_clock_names,
 		      "other formats: clock of all times, see kvmft merge"),
-	OPTION(0, "from", OPT_STR, struct export_opts, from, "T",
+	OPTION(0, "from", OPT_STR, struct export_opts, v.from, "T",
 	       "leave out what was before T, a time as --to text shows it"),
-	OPTION(0, "until", OPT_STR, struct export_opts, until, "T", WINDOW_HELP_TO),
-	PAIRING_CLOCK_OPTIONS(struct export_opts, pair),
-	RATE_OPTION(struct export_opts, khz),
+	OPTION(0, "until", OPT_STR, struct export_opts, v.to, "T", WINDOW_HELP_TO),
+	VIEW_CLOCKS_OPTIONS(struct export_opts),
 	OPTION(0, "force", OPT_FLAG, struct export_opts, force, NULL, "replace existing files"),
-	OPTION('q', "quiet", OPT_FLAG, struct export_opts, quiet, NULL,
-	       "no summary on standard error unless something is wrong"),
+	VIEW_QUIET_OPTION(struct export_opts),
 	OPT_END,
 };
-
-static void export_defaults(void *opts)
-{
-	struct export_opts *o = opts;
-
-	o->clock = -1;
-}
 
 static bool is_dat(const struct export_opts *o)
 {
@@ -73,13 +56,13 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 {
 	if (!is_dat(o) && o->time_shift)
 		return err_usage(err, "--time-shift belongs to --to " TRACE_DAT);
-	if (is_dat(o) && o->clock >= 0)
+	if (is_dat(o) && o->v.clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
 				      ", whose stamps are the kernel's");
 	if ((is_dat(o) || is_db(o)) && !o->output)
 		return err_usage(err, "--to %s needs a file: -o OUT", o->to);
 	if (!guests &&
-	    (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve || o->time_shift))
+	    (o->v.pair.tsc_offset.set || o->v.pair.tsc_ratio || o->v.pair.solve || o->time_shift))
 		return err_usage(
 			err,
 			"--tsc-offset, --tsc-ratio, --solve and --time-shift are about guests: "
@@ -87,90 +70,24 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 	return 0;
 }
 
-static int export_open(struct pairing *p, const struct export_opts *o, int argc, char **argv,
-		       struct kvmft_err *err)
-{
-	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair, .khz = &o->khz,
-				   .related = when_related(o->clock) };
-	int ret = rate_check(&o->khz, err);
-
-	ret = ret ?: sink_input_check(o->input, err);
-	if (ret)
-		return ret;
-	/* For a host alone there is more to write than its events, if it has a clock for it. */
-	if (is_db(o) && !argc) {
-		ret = pairing_open(p, o->input, argv, 0, &po, err);
-		if (ret == -ENOTSUP || (p->host.cap && p->host.cap->side == CAP_SIDE_GUEST)) {
-			*err = (struct kvmft_err){ .text = "" };
-			pairing_close(p);
-			ret = pairing_open_alone(p, o->input, err);
-		}
-	} else {
-		ret = argc ? pairing_open(p, o->input, argv, (size_t)argc, &po, err) :
-			     pairing_open_alone(p, o->input, err);
-	}
-	if (ret)
-		return ret;
-	/*
-	 * What is only assumed, or known to some part in a million, would be a fact in a trace.dat.
-	 */
-	if (is_dat(o))
-		return rate_given(p->host.cap, &o->khz, err);
-	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), cli_note, err);
-}
-
-/* The timeline begins again, with what is wanted of it. */
-static int export_window(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
-{
-	struct out_clock clock;
-	struct sink s = { 0 };
-	uint64_t from, to;
-	int ret;
-
-	if (!o->from && !o->until)
-		return 0;
-	ret = when_clock(&s.when, p, o->clock, &clock, cli_note, err);
-	ret = ret ?: window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
-	when_free(&s.when);
-	if (ret)
-		return ret;
-	tl_stop(p->t);
-	tl_window(p->t, from, to);
-	return tl_start(p->t, err);
-}
-
 /* One timeline of all captures; where the format has a place for it, how well clocks agree. */
-static int export_lines(struct pairing *p, const struct export_opts *o, bool *whole,
-			struct kvmft_err *err)
+static int export_lines(struct view *v, const struct export_opts *o, bool *whole)
 {
 	const struct out_format *fmt = out_format_find(o->to);
-	struct out_clock clock;
-	struct sink s = { 0 };
-	struct windows *w = NULL;
-	const struct tl_item *item;
-	int ret = when_clock(&s.when, p, o->clock, &clock, cli_note, err);
+	int ret = view_output(v, fmt, o->out, stdout);
 
-	ret = ret ?: sink_check(fmt, &clock, o->output, err);
-	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
-	ret = ret ?: sink_open(&s, o->out, stdout, err);
+	if (ret)
+		return ret;
+	v->prove = fmt->alignment && v->p->nguest ? VIEW_PROVE_ALL : VIEW_PROVE_NOT;
+	ret = view_start(v);
 	if (!ret) {
-		out_begin(&s.out, p->t, fmt, &clock, s.f);
-		if (p->nguest && fmt->alignment)
-			win_new(p->t, &w);
-		while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-			if (w)
-				win_feed(w, item);
-			ret = out_item(&s.out, item);
-		}
-		if (!ret && w) {
-			win_finish(w);
-			sink_put_alignment(&s, p, w);
-		}
-		win_free(w);
-		ret = sink_close(&s, true, ret, err);
-		*whole = ret || sink_whole(&s);
+		out_begin(&v->out, v->p->t, fmt, &v->clock, v->f);
+		ret = view_walk(v, TL_ITEM(out_item, &v->out));
 	}
-	when_free(&s.when);
+	if (!ret && v->w)
+		view_put_alignment(v);
+	ret = view_end(v, ret);
+	*whole = ret || view_whole(v);
 	return ret;
 }
 
@@ -184,23 +101,17 @@ static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	return captures_session(o, &e->input, err);
 }
 
-struct telling {
-	const struct pairing *p;
-	const struct export_opts *o;
-	bool complete, whole; /* whole: the output holds all of them */
-};
-
 /* What the walk over all events saw of their captures. */
-static int export_tell(struct telling *t, struct kvmft_err *err)
+static int export_tell(struct view *v, bool *complete)
 {
-	int ret = sink_tell(t->p, NULL, t->o->quiet, &t->complete, err);
+	int ret = view_tell(v, v->o->quiet, complete);
 	uint64_t events = 0;
 
-	for (size_t i = 0; i < tl_sources(t->p->t); i++)
-		events += tl_source(t->p->t, i)->events;
+	for (size_t i = 0; i < tl_sources(v->p->t); i++)
+		events += tl_source(v->p->t, i)->events;
 	if (!events)
-		return err_set(err, ENODATA, "the captures hold no events%s",
-			       t->o->from || t->o->until ? " in that time" : "");
+		return err_set(v->err, ENODATA, "the captures hold no events%s",
+			       v->o->from || v->o->to ? " in that time" : "");
 	return ret;
 }
 
@@ -213,14 +124,10 @@ static int export_tell(struct telling *t, struct kvmft_err *err)
  */
 
 struct filling {
-	struct pairing *p;
-	const struct export_opts *o;
-	struct kvmft_err *err;
-	struct sink s;
-	struct out_clock clock;
+	struct view *v;
 	struct db *db;
 	struct lat *lat;
-	struct blaming b; /* its windows are the database's, too */
+	struct blaming b;
 };
 
 /* What is not available is left out, and listed in a table; ret is why. */
@@ -230,9 +137,9 @@ static int db_left_out(struct filling *f, const char *what, int ret)
 
 	if (!ret || ret == -ENOMEM)
 		return ret;
-	sbuf_addf(&b, "%s: %s", what, f->err->text);
-	*f->err = (struct kvmft_err){ .text = "" };
-	if (!f->o->quiet)
+	sbuf_addf(&b, "%s: %s", what, f->v->err->text);
+	*f->v->err = (struct kvmft_err){ .text = "" };
+	if (!f->v->o->quiet)
 		cli_note("%s", xsbuf_text(&b));
 	db_note(f->db, xsbuf_text(&b));
 	return 0;
@@ -242,51 +149,39 @@ static int db_left_out(struct filling *f, const char *what, int ret)
 static int db_begin(struct filling *f)
 {
 	struct lat_opts lo = { .vm = -1, .vcpu = -1, .each = db_case, .ctx = f->db };
+	struct timeline *t = f->v->p->t;
 	const char *why;
 	int ret;
 
-	if (f->p->alone)
+	if (f->v->p->alone)
 		return 0;
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		lo.want[k] = k != LAT_WAIT;
-	win_new(f->p->t, &f->b.w);
-	win_each(f->b.w, db_window, f->db);
-	ret = db_left_out(f, "no chains", lat_new(f->p->t, &lo, &f->lat, f->err));
+	win_each(f->v->w, db_window, f->db);
+	ret = db_left_out(f, "no chains", lat_new(t, &lo, &f->lat, f->v->err));
 	for (unsigned int k = 0; !ret && f->lat && k < LAT_KINDS; k++)
 		if ((why = lat_left_out(f->lat, (enum lat_kind)k))) {
-			err_set(f->err, ENOENT, "%s", why);
+			err_set(f->v->err, ENOENT, "%s", why);
 			ret = db_left_out(f, lat_kind_names[k], -ENOENT);
 		}
 	if (f->lat)
 		db_latency(f->db, f->lat);
-	return ret ?: db_left_out(f, "no spikes", blame_new(f->p->t, &f->b.o, &f->b.b, f->err));
+	return ret ?: db_left_out(f, "no spikes", blame_new(t, &f->b.o, &f->b.b, f->v->err));
 }
 
 static int db_walk(struct filling *f)
 {
-	const struct tl_item *item;
-	int ret;
+	int ret = view_walk(f->v, TL_ITEM(db_item, f->db), TL_FEED(lat_feed, f->lat),
+			    TL_FEED(blame_find, f->b.b));
 
-	while ((ret = tl_next(f->p->t, &item)) > 0) {
-		ret = db_item(f->db, item);
-		if (ret)
-			return ret;
-		if (f->b.w)
-			win_feed(f->b.w, item);
-		if (f->lat)
-			lat_feed(f->lat, item);
-		if (f->b.b)
-			blame_find(f->b.b, item);
-	}
-	if (f->b.w)
-		win_finish(f->b.w);
+	if (ret)
+		return ret;
 	if (f->lat)
 		lat_finish(f->lat);
-	if (!ret && f->b.b)
+	if (f->b.b)
 		blame_found(f->b.b);
-	if (!ret)
-		db_walked(f->db, f->b.w);
-	return ret;
+	db_walked(f->db, f->v->w);
+	return 0;
 }
 
 static int db_exits(struct filling *f)
@@ -294,30 +189,25 @@ static int db_exits(struct filling *f)
 	struct report_opts ro = {
 		.cls = class_find("vmexit"), .semantics = REPORT_EXACT, .split = true, .ctx = f->db,
 	};
-	const struct pairing_capture *host = &f->p->host;
+	const struct pairing_capture *host = &f->v->p->host;
 	struct report *first = NULL, *r = NULL;
 	const struct report_totals *t;
-	uint64_t from = 0, to = UINT64_MAX;
-	int ret;
+	int ret = 0;
 
-	if (f->p->alone)
+	if (f->v->p->alone)
 		return 0;
-	ret = window_parse_named(&f->clock, f->o->from, "until", f->o->until, &from, &to, f->err);
-	if (ret)
-		return ret;
-	db_span(f->db, from, to);
 	if (host->cap->is_tracedat) { /* which events it has is seen at its end */
-		ret = report_new(host->cap, host->fmt, &ro, &first, f->err);
-		ret = ret ?: report_walk(first, f->err);
+		ret = report_new(host->cap, host->fmt, &ro, &first, f->v->err);
+		ret = ret ?: report_walk(first, f->v->err);
 		ro.seen = ret ? NULL : report_totals(first)->seen;
 	}
 	ro.each = db_sample;
-	ret = report_new(host->cap, host->fmt, &ro, &r, f->err);
-	ret = ret ? db_left_out(f, "no exits", ret) : report_walk(r, f->err);
+	ret = report_new(host->cap, host->fmt, &ro, &r, f->v->err);
+	ret = ret ? db_left_out(f, "no exits", ret) : report_walk(r, f->v->err);
 	t = ret || !r ? NULL : report_totals(r);
 	/* Formats without events: no VM ran, or only others were recorded. */
 	if (t && (!t->exits || !t->entries))
-		ret = db_left_out(f, "no exits", err_set(f->err, ENODATA,
+		ret = db_left_out(f, "no exits", err_set(f->v->err, ENODATA,
 			"no %s events in %s: no VM ran, or they were not recorded",
 			t->exits ? "kvm_entry" : "kvm_exit", host->cap->path));
 	report_free(first);
@@ -325,23 +215,25 @@ static int db_exits(struct filling *f)
 	return ret;
 }
 
-/* t: tells after the first walk, because the others forget what was counted. */
-static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err)
+/* It tells after the first walk, because the others forget what was counted. */
+static int export_db(struct view *v, const struct export_opts *o, bool *complete, bool *whole)
 {
-	const struct export_opts *o = t->o;
+	struct kvmft_err *err = v->err;
 	struct filling f = {
-		.p = p, .o = o, .err = err,
-		.b = { .p = p, .err = err, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX,
-						  .to = UINT64_MAX } },
+		.v = v,
+		.b = { .v = v, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX, .to = UINT64_MAX } },
 	};
-	int ret = when_clock(&f.s.when, p, o->clock, &f.clock, cli_note, err);
+	int ret = outfile_check(o->out, NULL, v->p->t, NULL, err);
 
-	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
+	v->prove = v->p->alone ? VIEW_PROVE_NOT : VIEW_PROVE_ALL;
+	ret = ret ?: view_start(v);
 	if (!ret) {
-		ret = db_new(outfile_fd(o->out, 0), p->t, &f.clock, &f.db);
+		ret = db_new(outfile_fd(o->out, 0), v->p->t, &v->clock, &f.db);
+		db_span(f.db, v->from, v->to);
+		v->from = 0; /* spikes may have begun before */
 		ret = ret ?: db_begin(&f);
 		ret = ret ?: db_walk(&f);
-		ret = ret ?: export_tell(t, err);
+		ret = ret ?: export_tell(v, complete);
 		ret = ret || !f.b.b ? ret : blaming_explain(&f.b);
 		if (!ret && f.b.b)
 			db_spikes(f.db, f.b.b);
@@ -350,16 +242,15 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 	}
 	if (!ret && db_lacks(f.db)) {
 		cli_note("%s", db_lacks(f.db));
-		t->whole = false;
+		*whole = false;
 	}
-	if (!ret && !o->quiet)
+	if (!ret && !o->v.quiet)
 		cli_note("%llu rows: sqlite3 %s", (unsigned long long)db_rows(f.db), o->output);
 	if (ret && !err->text[0])
 		err_why(err, ret, "cannot write %s", o->output);
 	db_free(f.db);
 	lat_free(f.lat);
 	blaming_free(&f.b);
-	when_free(&f.s.when);
 	return ret;
 }
 #endif
@@ -367,37 +258,47 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct export_opts *o = opts;
-	_cleanup_(pairing_close) struct pairing p = { 0 };
-	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
+	_cleanup_(view_close) struct view v = {
+		.o = &o->v, .err = err, .note = cli_note, .end = "until",
+		/* What is only assumed, or known to some part in a million, is no fact there. */
+		.exact = is_dat(o), .cycles = view_cycles(o->to, o->v.clock),
+		.alone = is_db(o) ? VIEW_ALONE_ELSE : VIEW_ALONE, .need.need = PAIRING_CLOCKS,
+		.prove = VIEW_PROVE_NOT,
+	};
+	bool complete = true, whole = true;
 	const struct export_config dat = {
 		.out = o->out, .output = o->output, .time_shift = o->time_shift,
 	};
-	int ret = check_options(o, argc, err);
+	char **captures = xcalloc((size_t)argc + 2, sizeof(*captures));
+	int ret = check_options(o, argc, err) ?: rate_check(&o->v.khz, err) ?:
+		  sink_input_check(o->input, err);
 
-	ret = ret ?: export_open(&p, o, argc, argv, err);
-	ret = ret ?: export_window(&p, o, err);
+	captures[0] = (char *)o->input;
+	memcpy(captures + 1, argv, (size_t)argc * sizeof(*argv));
+	ret = ret ?: view_open(&v, captures, (size_t)argc + 1);
+	free(captures);
 #ifdef HAVE_SQLITE
 	if (!ret && is_db(o)) {
-		ret = export_db(&p, &t, err);
+		ret = export_db(&v, o, &complete, &whole);
 	} else
 #endif
 	if (!ret) {
-		ret = is_dat(o) ? export_dat(&p, &dat, err) : export_lines(&p, o, &t.whole, err);
-		ret = ret ?: export_tell(&t, err);
+		ret = is_dat(o) ? view_start(&v) ?: export_dat(v.p, &dat, err) : export_lines(&v, o, &whole);
+		ret = ret ?: export_tell(&v, &complete);
 	}
 	if (!ret && o->out) {
 		/* All of them, once all are complete. */
 		ret = outfile_commit(o->out, 0, NULL, err);
-		for (size_t i = 0; is_dat(o) && i < p.nguest && !ret; i++) {
-			const char *name = p.map->vm[p.guest[i].vm].label;
+		for (size_t i = 0; is_dat(o) && i < v.p->nguest && !ret; i++) {
+			const char *name = v.p->map->vm[v.p->guest[i].vm].label;
 			_cleanup_free_ char *path = outfile_name(o->out, name);
 
 			ret = outfile_commit(o->out, i + 1, name, err);
-			if (!ret && !o->quiet)
+			if (!ret && !o->v.quiet)
 				cli_note("%s: %s", name, path ?: "");
 		}
 	}
-	return sink_exit(ret, t.complete && t.whole);
+	return sink_exit(ret, complete && whole);
 }
 
 static int export_output(void *opts, int argc, struct kvmft_err *err)
@@ -444,7 +345,6 @@ const struct cmd cmd_export = {
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "output: force quiet",
 	.opts_size = sizeof(struct export_opts),
-	.defaults = export_defaults,
 	.sessions = export_sessions,
 	.run = export_run,
 	.reader = true,

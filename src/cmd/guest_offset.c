@@ -6,7 +6,6 @@
  * arithmetic of every shell can read, and only letters, digits, '-', ',' and '_' occur.
  */
 #include "cmds.h"
-
 #include "kvmft/clock.h"
 #include "kvmft/kernel.h"
 

@@ -6,11 +6,8 @@
  * row per vCPU for spreadsheets.
  */
 #include "cmds.h"
-#include "options.h"
-
 #include "kvmft/table.h"
 #include "kvmft/vm.h"
-#include "sink.h"
 
 struct list_opts {
 	int format;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* many_print.c: the results for many captures, and their sum. */
-#include "many_print.h"
-
+#include "cmds.h"
 #include "kvmft/table.h"
 
 #define ROWS_MAX 4096u /* of the sum */

@@ -5,10 +5,6 @@
  * subsection of man/kvmft-qemu.1 called "kvmft qemu NAME".
  */
 #include "cmds.h"
-#include "options.h"
-#include "sink.h"
-#include "kvmft/cli.h"
-#include "kvmft/qemu.h"
 #include "kvmft/sdt.h"
 #include "kvmft/table.h"
 
@@ -42,7 +38,7 @@ static const struct opt events_options[] = {
 };
 
 /* What is printed about it all. */
-struct view {
+struct qemu_view {
 	const struct qemu *q;
 	struct mon_events all;
 	bool *shown; /* all.n of them */
@@ -52,7 +48,7 @@ struct view {
 static void qemu_event_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct mon_event none;
-	const struct view *v = ctx;
+	const struct qemu_view *v = ctx;
 	const struct mon_event *e = o->head ? &none : &v->all.v[i];
 
 	if (!o->head && !v->shown[i])
@@ -64,7 +60,7 @@ static void qemu_event_cells(struct row *o, const void *ctx, size_t i)
 
 static void qemu_event_json_head(struct json *j, const void *ctx)
 {
-	const struct view *v = ctx;
+	const struct qemu_view *v = ctx;
 
 	json_put_str(j, "monitor", monitor_name(v->q->m));
 	json_put_u64(j, "pid", v->q->pid);
@@ -78,7 +74,7 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct events_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 }, b = { 0 };
-	struct view v = { 0 };
+	struct qemu_view v = { 0 };
 	struct qemu q;
 	int ret;
 

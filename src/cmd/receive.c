@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* receive.c: `kvmft receive`, the other end of `kvmft record -o -`. */
-#include "kvmft/sides.h"
 #include "cmds.h"
 
 static const struct opt receive_options[] = {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* record.c: `kvmft record`, host or guest into a capture directory. */
+#include "cmds.h"
 #include "kvmft/kernel.h"
 #include "kvmft/record.h"
-#include "kvmft/sides.h"
-#include "cmds.h"
-#include "options.h"
 
 /* The recording of this machine first: most options belong to it. */
 struct record_options {

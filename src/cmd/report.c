@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* report.c: `kvmft report`, why vCPUs exited and how long it took. */
-#include "captures.h"
 #include "cmds.h"
-#include "options.h"
-#include "kvmft/pairing.h"
 #include "kvmft/evidence.h"
-#include "kvmft/latency.h"
-#include "kvmft/output.h"
-#include "kvmft/results.h"
-#include "many_print.h"
-#include "report.h"
 
 struct opts {
 	struct sink_file file; /* first */
@@ -447,8 +439,11 @@ static int report_by_stack(struct run *run)
 static int by_process(struct run *run)
 {
 	const struct opts *o = run->o;
+	const bool named = o->names.n;
+	const size_t n = named ? o->names.n : run->nguest;
+	_cleanup_free_ char **captures = xcalloc(n + 1, sizeof(*captures));
 	const struct process_opts p = {
-		.input = o->input, .vm = o->vm, .format = cli_formats[MAX(o->format, 0)],
+		.captures = captures, .nguest = n, .vm = o->vm, .format = cli_formats[MAX(o->format, 0)],
 		.khz = &o->khz, .page = &o->file.page, .top = o->top.v, .tasks = o->by == BY_TASK,
 		.waits = !o->waits ? 0 : o->by == BY_PROCESS ? WAITS_BY_PROCESS + 1
 			 : o->per == REPORT_PER_VCPU ? WAITS_BY_VCPU + 1 : WAITS_BY_VM + 1,
@@ -464,11 +459,9 @@ static int by_process(struct run *run)
 	if (!ret && o->names.n && (p.tasks || run->nguest))
 		ret = err_usage(run->err, "--names GUEST is GUEST of --by process: one of them");
 	ret = ret ?: sink_input_check(o->input, run->err);
-	if (!ret)
-		ret = (o->waits ? report_waits : report_by_process)(
-			&p, o->names.n ? (char **)o->names.v : run->guest,
-			o->names.n ?: run->nguest, run->err);
-	return ret;
+	captures[0] = (char *)o->input;
+	memcpy(captures + 1, named ? (char **)o->names.v : run->guest, n * sizeof(*captures));
+	return ret ?: (o->waits ? report_waits : report_by_process)(&p, run->err);
 }
 
 /* ---- many captures ---- */

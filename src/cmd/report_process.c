@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* report_process.c: `kvmft report --by process` and `--by task`, what guests ran. */
-#include "report.h"
-
-#include "kvmft/exit_names.h"
+#include "cmds.h"
 
 /* Captures that can have no answer say what would. */
 int process_check(const struct pairing *p, const struct processes *s, bool tasks,
@@ -59,76 +57,53 @@ static int process_any(const struct processes *s, const struct capture *cap, boo
 }
 
 /* The first of two walks, from what was started to where the second one is. */
-int process_learn(struct pairing *p, struct processes *s, struct kvmft_err *err)
+int process_learn(struct view *v, struct processes *s)
 {
-	const struct tl_item *item;
-	int ret;
+	int ret = tl_walk(v->p->t, TL_FEED(processes_feed, s)) ?: tl_error(v->p->t);
 
-	while ((ret = tl_next(p->t, &item)) > 0)
-		processes_feed(s, item);
-	if (ret || (ret = tl_error(p->t)))
-		return err_why(err, ret, "cannot read %s", p->host.cap->path);
-	tl_stop(p->t);
+	if (ret)
+		return err_why(v->err, ret, "cannot read %s", v->p->host.cap->path);
 	processes_again(s);
-	return tl_start(p->t, err);
+	return view_again(v, v->from, v->to);
 }
 
-static int process_walk(struct pairing *p, struct processes *s, struct windows *w,
-			struct kvmft_err *err)
+int report_by_process(const struct process_opts *o, struct kvmft_err *err)
 {
-	const struct tl_item *item;
-	int ret = tl_start(p->t, err) ?: process_learn(p, s, err);
-
-	if (ret)
-		return ret;
-	while ((ret = tl_next(p->t, &item)) > 0) {
-		win_feed(w, item);
-		processes_feed(s, item);
-	}
-	ret = ret ?: tl_error(p->t);
-	if (ret)
-		return err_why(err, ret, "cannot read %s", p->host.cap->path);
-	win_finish(w);
-	processes_finish(s);
-	return 0;
-}
-
-int report_by_process(const struct process_opts *o, char **guest, size_t nguest,
-		      struct kvmft_err *err)
-{
-	const struct pairing_opts po = { .khz = o->khz,
-					 .need = nguest ? PAIRING_CLOCKS : PAIRING_VCPUS };
+	const struct view_opts vo = { .vm = o->vm, .khz = *o->khz, .clock = -1 };
+	_cleanup_(view_close) struct view v = {
+		.o = &vo, .err = err, .note = cli_note, .cycles = "times are in cycles",
+		.need.need = o->nguest ? PAIRING_CLOCKS : PAIRING_VCPUS,
+	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	_cleanup_(pairing_close) struct pairing p = { 0 };
 	struct processes *s = NULL;
-	struct windows *w = NULL;
 	struct exit_names names;
-	bool tasks = o->tasks, whole = true;
-	int64_t vm = -1;
-	int ret = pairing_prepare(&p, o->input, guest, nguest, &po, err);
+	bool whole = true;
+	int ret = view_open(&v, o->captures, o->nguest + 1) ?: view_start(&v);
 
-	ret = ret ?: rate_of_pairing(&p, o->khz, false, "times are in cycles", cli_note, err);
-	ret = ret ?: only_vm(&p, o->vm, &vm, err);
 	if (ret)
 		return ret;
-	win_new(p.t, &w);
-	processes_new(p.t, vm, &s);
-	ret = process_check(&p, s, tasks, err);
-	ret = ret ?: process_walk(&p, s, w, err);
-	ret = ret ?: process_any(s, p.host.cap, tasks, err);
-	ret = ret ?: sink_tell(&p, w, true, &whole, err);
+	processes_new(v.p->t, v.vm, &s);
+	ret = process_check(v.p, s, o->tasks, err);
+	ret = ret ?: process_learn(&v, s);
 	if (!ret) {
-		const struct process_view v = {
-			.p = s, .m = p.map, .cap = p.host.cap, .names = &names, .tasks = tasks,
-			.named = nguest, .khz = p.host.cap->tsc_khz, .top = o->top,
-			.width = o->page->width,
+		ret = view_walk(&v, TL_FEED(processes_feed, s)) ?: tl_error(v.p->t);
+		ret = err_why(err, ret, "cannot read %s", v.p->host.cap->path);
+	}
+	if (!ret)
+		processes_finish(s);
+	ret = ret ?: process_any(s, v.p->host.cap, o->tasks, err);
+	ret = ret ?: view_tell(&v, true, &whole);
+	if (!ret) {
+		const struct capture *cap = v.p->host.cap;
+		const struct process_view pv = {
+			.p = s, .m = v.p->map, .cap = cap, .names = &names, .tasks = o->tasks,
+			.named = o->nguest, .khz = cap->tsc_khz, .top = o->top, .width = o->page->width,
 		};
 
-		exit_names_init(&names, event_format(p.host.fmt, EV_EXIT), p.host.cap->vendor);
-		processes_print(&v, o->format, &b);
+		exit_names_init(&names, event_format(v.p->host.fmt, EV_EXIT), cap->vendor);
+		processes_print(&pv, o->format, &b);
 		ret = sink_print(&b, o->page->f, err) ?: cli_flush(err);
 	}
 	processes_free(s);
-	win_free(w);
 	return ret ?: whole ? KVMFT_OK : KVMFT_INCOMPLETE;
 }

@@ -4,7 +4,6 @@
  * else.
  */
 #include "cmds.h"
-#include "kvmft/qemu.h"
 #include "kvmft/kernel.h"
 
 struct reset_opts {

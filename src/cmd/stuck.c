@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress. */
+#include "cmds.h"
 #include "kvmft/stuck.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmds.h"
-#include "kvmft/pairing.h"
-#include "options.h"
-#include "sink.h"
 #include "kvmft/sandbox.h"
 
 static const char *const stuck_engines[] = { "auto", "hist", "ring", NULL };

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* trace.c: `kvmft trace`, events live, one per line, in the requested clock. */
+#include "cmds.h"
 #include "kvmft/live.h"
 #include "kvmft/kernel.h"
-#include "kvmft/output.h"
 #include "kvmft/record.h"
-#include "kvmft/sides.h"
-#include "cmds.h"
-#include "options.h"
 
 struct trace_opts {
 	struct trace_config c;

@@ -3,55 +3,46 @@
  * verify.c: `kvmft verify HOST GUEST[=SEL]...`, the proof of an alignment: one walk over the time
  * line that merge would print, with all that can contradict it looking on.
  */
-#include "captures.h"
-#include "kvmft/pairing.h"
-#include "options.h"
 #include "cmds.h"
-#include "sink.h"
 
 struct verify_opts {
 	struct sink_file file; /* first */
-	struct pairing_clock clock;
-	struct opt_u64 khz;
-	int format, in;
-	struct str_list host;
+	struct view_opts v;
+	int format;
 };
 
 static const struct opt verify_options[] = {
-	PAIRING_CLOCK_OPTIONS(struct verify_opts, clock),
-	RATE_OPTION(struct verify_opts, khz),
-	OPTION(0, "host", OPT_LIST, struct verify_opts, host, "HOST2",
+	VIEW_CLOCKS_OPTIONS(struct verify_opts),
+	OPTION(0, "host", OPT_LIST, struct verify_opts, v.host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
-	OPTION_CHOICE(0, "clock", struct verify_opts, in, "CLOCK", out_clock_names,
+	OPTION_CHOICE(0, "clock", struct verify_opts, v.clock, "CLOCK", out_clock_names,
 		      "clock of the times (default: seconds since the host's first event)"),
 	FORMAT_OPTION(struct verify_opts, cli_formats),
 	PAGE_OPTIONS(struct verify_opts, file.page_opts),
 	OPT_END,
 };
 
-static void note_span(struct verify *v, const struct tl_item *i)
+static void note_span(void *verify, const struct tl_item *i)
 {
+	struct verify *v = verify;
+
 	if (i->kind != TL_EVENT || i->unplaced)
 		return;
 	if (!i->src->guest) {
 		v->host_first = v->host_first ?: i->host;
 		v->host_last = i->host;
 	}
-	for (struct verify_guest *g = v->guest; g < v->guest + v->p.nguest; g++)
+	for (struct verify_guest *g = v->guest; g < v->guest + v->p->nguest; g++)
 		if (g->src == i->src) {
 			g->first = g->first ?: i->host;
 			g->last = i->host;
 		}
 }
 
-static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
-		       struct kvmft_err *err)
+static int verify_open(struct verify *v, struct view *view, int argc, char **argv)
 {
-	struct pairing_opts po = { .clock = &o->clock, .khz = &o->khz,
-				   .undecided_ok = true,
-				   .growing = o->host.n, /* another host may know more */
-				   .related = when_related(o->in),
-				   .need = PAIRING_CLOCKS };
+	const struct view_opts *o = view->o;
+	struct kvmft_err *err = view->err;
 	int ret = rate_check(&o->khz, err);
 
 	if (ret)
@@ -62,37 +53,35 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 		return err_usage(err, "operands are missing: %s has no guest beside it: kvmft verify "
 				      "HOST GUEST[=SEL]...",
 				 argv[0]);
-	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
+	if (o->host.n && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve))
 		return err_usage(err, "option --%s: each --host has its own offset",
-				 o->clock.solve ? "solve" : "tsc-offset");
-	ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
-	ret = ret ?: rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
-	ret = ret ?: pairing_add_hosts(&v->p, &o->host, NULL, err);
-	ret = ret ?: tl_start(v->p.t, err);
+				 o->pair.solve ? "solve" : "tsc-offset");
+	ret = view_open(view, argv, (size_t)argc) ?: view_start(view);
 	if (ret)
 		return ret;
-	v->khz = v->p.host.cap->tsc_khz;
-	v->guest = xcalloc(v->p.nguest, sizeof(*v->guest));
+	v->p = view->p;
+	v->w = view->w;
+	v->clock = o->clock >= 0 ? &view->clock : NULL;
+	v->khz = v->p->host.cap->tsc_khz;
+	v->guest = xcalloc(v->p->nguest, sizeof(*v->guest));
 	/* Guests follow the host in order. */
-	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
-		v->guest[i].g = &v->p.guest[i];
-		v->guest[i].src = tl_source(v->p.t, i + 1);
-		v->guest[i].solved = v->p.guest[i].match.solved;
+	for (size_t i = 0; i < v->p->nguest; i++) {
+		v->guest[i].g = &v->p->guest[i];
+		v->guest[i].src = tl_source(v->p->t, i + 1);
+		v->guest[i].solved = v->p->guest[i].match.solved;
 	}
 	return 0;
 }
 
 static void verify_close(struct verify *v)
 {
-	for (size_t i = 0; v->guest && i < v->p.nguest; i++) {
+	for (size_t i = 0; v->guest && i < v->p->nguest; i++) {
 		sbuf_free(&v->guest[i].reasons);
 		solution_free(&v->guest[i].sol);
 	}
 	free(v->guest);
-	win_free(v->w);
 	msr_pairs_free(v->pairs);
 	runs_free(v->runs);
-	pairing_close(&v->p);
 }
 
 static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
@@ -104,42 +93,29 @@ static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
 static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
+	_cleanup_(view_close) struct view view = {
+		.o = &o->v, .err = err, .note = cli_note, .cycles = "times are in cycles",
+		.need = { .need = PAIRING_CLOCKS, .undecided_ok = true,
+			  .growing = o->v.host.n }, /* another host may know more */
+	};
 	_cleanup_(verify_close) struct verify v = {
 		.width = o->file.page.width, .color = o->file.page.color,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	_cleanup_(when_free) struct when when = { .nlater = 0 };
-	struct out_clock clock;
-	int ret = verify_open(&v, o, argc, argv, err), code;
-
-	if (!ret && o->in >= 0) {
-		ret = when_clock(&when, &v.p, o->in, &clock, cli_note, err);
-		v.clock = &clock;
-	}
+	int ret = verify_open(&v, &view, argc, argv), code;
 
 	if (!ret) {
-		const struct tl_item *item;
-
-		win_new(v.p.t, &v.w);
-		msr_pairs_new(v.p.t, &v.pairs);
-		while ((ret = tl_next(v.p.t, &item)) > 0) {
-			note_span(&v, item);
-			win_feed(v.w, item);
-			msr_pairs_feed(v.pairs, item);
-		}
-		if (!ret) {
-			win_finish(v.w);
-			msr_pairs_finish(v.pairs);
-		} else {
-			err_why(err, ret, "cannot check %s", argv[0]);
-		}
+		msr_pairs_new(v.p->t, &v.pairs);
+		ret = view_walk(&view, TL_FEED(note_span, &v), TL_FEED(msr_pairs_feed, v.pairs));
+		msr_pairs_finish(v.pairs);
+		ret = err_why(err, ret, "cannot check %s", argv[0]);
 	}
 	if (!ret) {
-		v.complete = pairing_summary(v.p.t, true, cli_note);
+		v.complete = pairing_summary(v.p->t, true, cli_note);
 		ret = verify_judge(&v, err);
 	}
 	if (!ret) {
-		pairing_tell_assumed(&v.p, cli_note);
+		pairing_tell_assumed(v.p, cli_note);
 		verify_print[MAX(o->format, 0)](&v, &b);
 		ret = sink_print(&b, o->file.page.f, err);
 	}
@@ -151,7 +127,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	 * such.
 	 */
 	code = v.complete ? KVMFT_OK : KVMFT_INCOMPLETE;
-	for (size_t i = 0; i < v.p.nguest; i++) {
+	for (size_t i = 0; i < v.p->nguest; i++) {
 		if (v.guest[i].verdict == ALIGN_BAD)
 			return KVMFT_FAILED;
 		if (v.guest[i].verdict == ALIGN_UNKNOWN)

@@ -532,9 +532,9 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 	v->last = i->host;
 }
 
-void processes_feed(struct processes *p, const struct tl_item *i)
+void processes_feed(void *processes, const struct tl_item *i)
 {
-	struct process_walk *w = (struct process_walk *)p;
+	struct process_walk *w = processes;
 	const struct event_type *e = event_type_of(i->kind == TL_EVENT ? i->ev : NULL);
 	bool wakes = e->role == EV_WAKEUP && e->have >= 1;
 	struct process_vcpu *v;

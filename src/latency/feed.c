@@ -675,8 +675,9 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		l->heard[l->nheard - 1]->heard = false;
 }
 
-void lat_feed(struct lat *l, const struct tl_item *i)
+void lat_feed(void *lat, const struct tl_item *i)
 {
+	struct lat *l = lat;
 	struct lat_in in;
 
 	if (l->spans)

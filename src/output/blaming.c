@@ -11,6 +11,7 @@
 
 #define STORY_LINES 60u /* of one moment: the beginning; then the end */
 #define REC_MAX	    4096u
+#define STORIES_TOLD 1 /* the rest of the time line is of no moment */
 
 struct kept {
 	struct tl_item item;
@@ -93,44 +94,35 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	return out_item(&t->out, i);
 }
 
-static int stories_walk(struct stories *s)
+/* An item for all whose moment it may be of; those that end with it are no longer asked. */
+static int stories_item(void *stories, const struct tl_item *i)
 {
-	const struct tl_item *i;
+	struct stories *s = stories;
+	size_t left = 0;
 	int ret = 0;
 
-	while ((s->nopen || s->met < s->n) && (ret = tl_next(s->line, &i)) > 0) {
-		struct kept *k;
-		size_t left = 0;
+	while (s->met < s->n && s->t[s->met].c->begin <= i->host)
+		s->open[s->nopen++] = &s->t[s->met++];
+	for (size_t j = 0; j < s->nopen && !ret; j++) {
+		struct teller *t = s->open[j];
 
-		/*
-		 * An item for all whose moment it may be of; those that end with it are no longer
-		 * asked.
-		 */
-		ret = 0;
-		while (s->met < s->n && s->t[s->met].c->begin <= i->host)
-			s->open[s->nopen++] = &s->t[s->met++];
-		for (size_t j = 0; j < s->nopen && !ret; j++) {
-			struct teller *t = s->open[j];
-
-			ret = teller_item(s, t, i);
-			s->open[left] = t;
-			left += !t->ended;
-		}
-		s->nopen = left;
-		if (ret)
-			break;
-		if (s->context && i->kind == TL_EVENT && i->rec->len <= REC_MAX) {
-			k = &s->ring[s->at];
-			s->at = (s->at + 1) % s->context;
-			s->nring = MIN(s->nring + 1, (size_t)s->context);
-			k->item = *i;
-			k->rec = *i->rec;
-			memcpy(k->data, i->rec->data, i->rec->len);
-			k->rec.data = k->data;
-			k->item.rec = &k->rec;
-		}
+		ret = teller_item(s, t, i);
+		s->open[left] = t;
+		left += !t->ended;
 	}
-	return ret;
+	s->nopen = left;
+	if (!ret && s->context && i->kind == TL_EVENT && i->rec->len <= REC_MAX) {
+		struct kept *k = &s->ring[s->at];
+
+		s->at = (s->at + 1) % s->context;
+		s->nring = MIN(s->nring + 1, (size_t)s->context);
+		k->item = *i;
+		k->rec = *i->rec;
+		memcpy(k->data, i->rec->data, i->rec->len);
+		k->rec.data = k->data;
+		k->item.rec = &k->rec;
+	}
+	return ret ?: s->nopen || s->met < s->n ? 0 : STORIES_TOLD;
 }
 
 COMPARE(by_begin, struct teller, ORDER(x->c->begin, y->c->begin));
@@ -148,7 +140,8 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 	for (size_t i = 0; i < n; i++)
 		s.t[i].c = &v[i];
 	array_sort(s.t, n, by_begin);
-	ret = stories_walk(&s);
+	ret = n ? tl_walk(t, TL_ITEM(stories_item, &s)) : 0;
+	ret = ret == STORIES_TOLD ? 0 : ret;
 	for (size_t i = 0; i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);
@@ -166,39 +159,16 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 
 int blaming_begin(struct blaming *m)
 {
-	int ret;
-
-	if (m->to)
-		tl_window(m->p->t, m->from, m->to);
-	ret = tl_start(m->p->t, m->err);
-	ret = ret ?: blame_new(m->p->t, &m->o, &m->b, m->err);
-	if (!ret && !m->unjudged)
-		win_new(m->p->t, &m->w);
-	return ret;
+	return view_start(m->v) ?: blame_new(m->v->p->t, &m->o, &m->b, m->v->err);
 }
 
 int blaming_find(struct blaming *m)
 {
-	const struct tl_item *item;
-	int ret;
+	int ret = view_walk(m->v, TL_FEED(blame_find, m->b));
 
-	while ((ret = tl_next(m->p->t, &item)) > 0) {
-		if (m->w && m->p->nguest)
-			win_feed(m->w, item);
-		blame_find(m->b, item);
-	}
-	if (m->w)
-		win_finish(m->w);
 	if (!ret)
 		blame_found(m->b);
-	return err_why(m->err, ret, "cannot read the captures");
-}
-
-int blaming_again(const struct blaming *m, uint64_t from, uint64_t to)
-{
-	tl_stop(m->p->t);
-	tl_window(m->p->t, from, to);
-	return tl_start(m->p->t, m->err);
+	return err_why(m->v->err, ret, "cannot read the captures");
 }
 
 /* In ns, or in cycles if the TSC frequency is unknown. */
@@ -260,54 +230,58 @@ void blaming_judge(const struct pairing *p, const struct windows *w, struct blam
 int blaming_explain(struct blaming *m)
 {
 	_cleanup_free_ uint64_t *off = NULL;
-	const struct tl_item *item;
-	int before = tl_error(m->p->t);
+	const struct pairing *p = m->v->p;
+	int before = tl_error(p->t);
 	uint64_t from, to;
 	int ret = 0;
 
-	if (m->w) {
-		m->bound = lat_bounds(m->p, m->w);
-		off = offs_of(m->p, m->bound);
+	if (m->v->prove != VIEW_PROVE_NOT) {
+		m->bound = lat_bounds(p, m->v->w);
+		off = offs_of(p, m->bound);
 	}
 	if (blame_window(m->b, &from, &to)) {
-		ret = blaming_again(m, MAX(from, m->from), to);
-		ret = ret ?: blame_again(m->b, m->err);
-		if (!ret)
-			while ((ret = tl_next(m->p->t, &item)) > 0)
-				blame_explain(m->b, item);
-		ret = ret || before ? ret : tl_error(m->p->t);
+		ret = view_again(m->v, MAX(from, m->v->from), to);
+		ret = ret ?: blame_again(m->b, m->v->err);
+		ret = ret ?: tl_walk(p->t, TL_FEED(blame_explain, m->b));
+		ret = ret || before ? ret : tl_error(p->t);
 		ret = ret ?: blame_explained(m->b, off);
 	}
-	return err_why(m->err, ret, "cannot read the captures a second time");
+	return err_why(m->v->err, ret, "cannot read the captures a second time");
 }
 
 void blaming_free(struct blaming *m)
 {
 	free(m->bound);
 	blame_free(m->b);
-	win_free(m->w);
 }
 
 /* ---- for pages ---- */
 
-/* Both walks, with bounds around what is requested; m->b has no spikes where there are none. */
-static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
-		      bool judge, struct kvmft_err *err)
+/*
+ * Both walks, with bounds around what is requested, by a view of their own; m->b has no spikes where
+ * there are none.
+ */
+static int both_walks(struct blaming *m, struct view *v, const struct view *of, size_t top,
+		      bool judge)
 {
-	uint64_t lead = (p->host.cap->tsc_khz ?: 2000000) * PAGE_LEAD_MS;
+	uint64_t lead = (of->p->host.cap->tsc_khz ?: 2000000) * PAGE_LEAD_MS;
 	struct kvmft_err lacks = { .text = "" };
 	int ret;
 
+	*v = *of;
 	*m = (struct blaming){
-		.p = p, .err = &lacks, .from = from - MIN(from, lead), .to = to, .unjudged = !judge,
-		.o = { .vm = -1, .vcpu = -1, .top = top, .from = from, .to = to },
+		.v = v, .o = { .vm = -1, .vcpu = -1, .top = top, .from = v->from, .to = v->to },
 	};
-	if (p->alone || p->nlater)
+	v->prove = judge ? VIEW_PROVE : VIEW_PROVE_NOT;
+	v->from -= MIN(v->from, lead);
+	v->w = NULL;
+	if (v->p->alone || v->p->nlater)
 		return 0;
+	v->err = &lacks;
 	ret = blaming_begin(m);
-	m->err = err;
+	v->err = of->err;
 	if (ret && ret != -ENOTSUP && lacks.code != KVMFT_LACKING)
-		*err = lacks;
+		*v->err = lacks;
 	else if (ret)
 		ret = 0; /* captures without the events that spikes are found by: a page without
 			  * them */
@@ -315,35 +289,36 @@ static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint6
 		ret = blaming_find(m);
 	if (!ret && m->b && blame_spikes(m->b))
 		ret = blaming_explain(m);
-	tl_stop(p->t);
+	tl_stop(v->p->t);
+	win_free(v->w);
 	return ret;
 }
 
-int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
-		 char **json, struct kvmft_err *err)
+int blaming_json(const struct view *view, char **json)
 {
 	struct blaming m;
-	int ret = both_walks(&m, p, from, to, PAGE_SPIKES, true, err);
+	struct view v;
+	int ret = both_walks(&m, &v, view, PAGE_SPIKES, true);
 
 	*json = NULL;
 	if (!ret && m.b && blame_spikes(m.b)) {
-		const struct blame_view v = {
-			.blame = m.b, .t = m.p->t, .clock = clock, .bound = m.bound
+		const struct blame_view bv = {
+			.blame = m.b, .t = v.p->t, .clock = &v.clock, .bound = m.bound
 		};
 		struct sbuf b = { 0 };
 
-		blame_print(&v, "json", &b);
+		blame_print(&bv, "json", &b);
 		*json = xsbuf_take(&b);
 	}
 	blaming_free(&m);
 	return ret;
 }
 
-int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
-		   struct blame **spikes, struct kvmft_err *err)
+int blaming_spikes(const struct view *view, size_t top, bool judge, struct blame **spikes)
 {
 	struct blaming m;
-	int ret = both_walks(&m, p, from, to, top, judge, err);
+	struct view v;
+	int ret = both_walks(&m, &v, view, top, judge);
 
 	*spikes = m.b;
 	m.b = NULL;

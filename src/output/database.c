@@ -538,8 +538,9 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 
 /* ---- losses, and all items ---- */
 
-int db_item(struct db *d, const struct tl_item *i)
+int db_item(void *db, const struct tl_item *i)
 {
+	struct db *d = db;
 	struct cpu_count *c = xu64map_elem(&d->by_cpu, (uint64_t)i->src->index << 32 | i->cpu,
 					  &d->cpu, &d->cpu_cap, sizeof(*c));
 

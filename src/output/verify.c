@@ -47,9 +47,9 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 /* Name of the i-th host. */
 static const char *host_name(const struct verify *v, size_t i)
 {
-	for (size_t k = 0; k < tl_sources(v->p.t); k++)
-		if (!tl_source(v->p.t, k)->guest && !i--)
-			return tl_source(v->p.t, k)->label;
+	for (size_t k = 0; k < tl_sources(v->p->t); k++)
+		if (!tl_source(v->p->t, k)->guest && !i--)
+			return tl_source(v->p->t, k)->label;
 	return "";
 }
 
@@ -209,7 +209,7 @@ static void text_verdict(const struct verify *v, const struct verify_guest *g, s
 
 void verify_text(const struct verify *v, struct sbuf *b)
 {
-	for (size_t i = 0; i < v->p.nguest; i++) {
+	for (size_t i = 0; i < v->p->nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
 		static const char *const names[] = { "all", "on %.20s", "vCPU %s" };
 		char name[48];
@@ -232,7 +232,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		if (g->a.total.checked)
 			text_slices(v, g, b);
 		lacks = lacks_pairs(v, g->g->vm);
-		arch = v->p.host.cap->arch;
+		arch = v->p->host.cap->arch;
 		from = b->len;
 		any = false;
 		for (int k = 0; k < MSR_PAIR_KINDS; k++) {
@@ -317,7 +317,7 @@ static void pairs_cells(struct row *o, const struct verify *v, const struct msr_
 
 static const char *verify_vm_label(const struct verify *v, const struct verify_guest *g)
 {
-	return v->p.map->vm[v->p.map->vm[g->g->vm].of].label;
+	return v->p->map->vm[v->p->map->vm[g->g->vm].of].label;
 }
 
 /* CSV has one header for windows and pairs; fields that a line lacks are empty. g: NULL in it. */
@@ -414,9 +414,9 @@ void verify_json(const struct verify *v, struct sbuf *b)
 
 	json_line_begin(&j, b);
 	json_put_bool(&j, "complete", v->complete);
-	out_json_rate(&j, v->p.host.cap);
+	out_json_rate(&j, v->p->host.cap);
 	json_put_array(&j, "guests");
-	for (size_t i = 0; i < v->p.nguest; i++) {
+	for (size_t i = 0; i < v->p->nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
 		struct row o;
 
@@ -460,7 +460,7 @@ void verify_csv(const struct verify *v, struct sbuf *b)
 
 	csv_cells(&o, v, NULL, PART_ALL, &(struct line){ 0 });
 	o.head = false;
-	for (size_t i = 0; i < v->p.nguest; i++)
+	for (size_t i = 0; i < v->p->nguest; i++)
 		for (enum part p = 0; p < PARTS; p++) {
 			struct line l = { 0 };
 

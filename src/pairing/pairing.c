@@ -176,14 +176,6 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 	return ret;
 }
 
-int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
-		 const struct pairing_opts *o, struct kvmft_err *err)
-{
-	int ret = pairing_prepare(p, host, guests, n, o, err);
-
-	return ret ?: tl_start(p->t, err);
-}
-
 /* Without guests the clocks of vCPUs are not needed, nor the events that set them. */
 static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 {
@@ -425,7 +417,6 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	ret = ret ?: host_map(p, false, err);
 	if (!ret)
 		open_alone(p, p->host.cap->side == CAP_SIDE_GUEST, false);
-	ret = ret ?: tl_start(p->t, err);
 	with_damage(p->host.cap, ret, err);
 	return ret;
 }

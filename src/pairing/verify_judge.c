@@ -64,7 +64,7 @@ static const struct tsc_map *recorded_map(const struct verify_guest *g)
 static const struct tsc_map *off_record(const struct verify *v, const struct verify_guest *g,
 					int64_t *by)
 {
-	const struct tsc_map *given = &v->p.map->vm[g->g->vm].forced, *map = recorded_map(g);
+	const struct tsc_map *given = &v->p->map->vm[g->g->vm].forced, *map = recorded_map(g);
 	struct tsc_map shifted;
 	uint64_t host, hi;
 
@@ -109,9 +109,9 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 	const struct capture *cap = g->g->c.cap;
 	const struct tsc_map none = { 0 }, *scale;
 	struct solve *s = NULL;
-	int ret = v->runs ? 0 : runs_collect(v->p.map, &v->runs, err);
+	int ret = v->runs ? 0 : runs_collect(v->p->map, &v->runs, err);
 
-	g->used = epoch_vm_first_map(v->p.map->vm[g->g->vm].epochs);
+	g->used = epoch_vm_first_map(v->p->map->vm[g->g->vm].epochs);
 	scale = g->used ?: &none;
 	if (ret)
 		return ret;
@@ -121,7 +121,7 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 			       "--clock x86-tsc";
 		return 0;
 	}
-	ret = solve_captures(scale, v->p.map, g->g->vm, v->runs, cap, g->g->c.fmt, &s);
+	ret = solve_captures(scale, v->p->map, g->g->vm, v->runs, cap, g->g->c.fmt, &s);
 	if (!ret)
 		solution_find(s, scale, &g->sol);
 	solve_free(s);
@@ -174,7 +174,7 @@ static void add_wrong(const struct verify *v, uint64_t used, const struct solve_
 		      struct sbuf *b)
 {
 	sbuf_add(b, ": the one used is wrong by about ");
-	pairing_add_cycles(b, (int64_t)(used - r->offset), v->p.host.cap);
+	pairing_add_cycles(b, (int64_t)(used - r->offset), v->p->host.cap);
 }
 
 static bool fits_in_part(const struct solve_result *r)
@@ -186,7 +186,7 @@ static bool fits_in_part(const struct solve_result *r)
 static void own_reason(const struct verify *v, const struct verify_guest *g,
 		       const struct solution_vcpu *o, struct sbuf *b)
 {
-	const struct epoch_vcpu *e = epoch_vm_find(v->p.map->vm[g->g->vm].epochs, o->id);
+	const struct epoch_vcpu *e = epoch_vm_find(v->p->map->vm[g->g->vm].epochs, o->id);
 	const struct solve_result *r = &o->r;
 
 	sbuf_addf(b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64, o->id,
@@ -232,7 +232,7 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 
 		/* One for all vCPUs. */
 		if (g->solved) {
-			sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap),
+			sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p->host.cap),
 				  offset);
 			pairing_add_ratio(b, m);
 			if (g->verdict == ALIGN_OK)
@@ -245,7 +245,7 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 			sbuf_addf(b,
 				  "no offset fits all the time: %s %" PRId64
 				  " is right for %" PRIu64 " of %" PRIu64 " events",
-				  pairing_offset_name(v->p.host.cap), offset, r->inside,
+				  pairing_offset_name(v->p->host.cap), offset, r->inside,
 				  r->inside + r->outside);
 			if (g->used && does_as_well(g->used->offset, r))
 				sbuf_add(b, ", which is the one used");
@@ -253,7 +253,7 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 			sbuf_addf(b,
 				  "the data ask for %s %" PRId64 " (%" PRIu64 " of %" PRIu64
 				  " events inside)",
-				  pairing_offset_name(v->p.host.cap), offset, r->inside,
+				  pairing_offset_name(v->p->host.cap), offset, r->inside,
 				  r->inside + r->outside);
 			if (g->used)
 				add_wrong(v, g->used->offset, r, b);
@@ -318,7 +318,7 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	uint64_t slack = (uint64_t)MAX(-a->shift_lo, a->shift_hi);
 
 	sbuf_add(b, "aligned within ");
-	pairing_add_magnitude(b, MAX(slack, v->p.map->vm[g->g->vm].uncertain), v->p.host.cap);
+	pairing_add_magnitude(b, MAX(slack, v->p->map->vm[g->g->vm].uncertain), v->p->host.cap);
 	judge_end(b);
 	sbuf_addf(b,
 		  "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
@@ -328,9 +328,9 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	judge_end(b);
 	blind_reason(v, g, b);
 	sbuf_add(b, "moved by more than ");
-	pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
+	pairing_add_cycles(b, a->shift_lo, v->p->host.cap);
 	sbuf_add(b, " or ");
-	pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
+	pairing_add_cycles(b, a->shift_hi, v->p->host.cap);
 	sbuf_add(b, ", one of them would lie outside");
 	judge_end(b);
 }
@@ -347,9 +347,9 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 			b,
 			"the offset is wrong: all events would be inside if guest times were moved "
 			"by ");
-		pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
+		pairing_add_cycles(b, a->shift_lo, v->p->host.cap);
 		sbuf_add(b, " to ");
-		pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
+		pairing_add_cycles(b, a->shift_hi, v->p->host.cap);
 	} else if (a->has_drift && (a->drift_lo > 0 || a->drift_hi < 0) &&
 		   a->drift_lo <= a->drift_hi) {
 		sbuf_addf(b,
@@ -381,7 +381,7 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 			  "%" PRIu64 " of %" PRIu64 " guest events lie outside of their vCPU's "
 			  "windows, by up to ",
 			  a->total.outside, a->total.checked);
-		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->p.host.cap);
+		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->p->host.cap);
 	}
 	judge_end(b);
 	if (a->total.outside) {
@@ -420,7 +420,7 @@ static void judge_unknown(const struct verify *v, const struct verify_guest *g, 
 	sbuf_addf(b, "cannot tell: %" PRIu64 " guest events could be checked", g->a.total.checked);
 	add_unchecked(&g->a, b);
 	judge_end(b);
-	map = v->p.map;
+	map = v->p->map;
 	if (!map->entries || !map->exits)
 		sbuf_addf(b,
 			  "the host capture has %" PRIu64 " kvm_entry and %" PRIu64
@@ -480,7 +480,7 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "the host recorded TSC offset %" PRId64 ": by that, guest times would be "
 			  "moved by ",
 			  (int64_t)record->offset);
-		pairing_add_cycles(b, by, v->p.host.cap);
+		pairing_add_cycles(b, by, v->p->host.cap);
 		judge_end(b);
 	}
 	if (s && s->violations) {
@@ -488,7 +488,7 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "%" PRIu64 " of %" PRIu64 " deadline writes are seen by the guest before "
 			  "the host serves them, by up to ",
 			  s->violations, s->n);
-		pairing_add_magnitude(b, (uint64_t)-s->min, v->p.host.cap);
+		pairing_add_magnitude(b, (uint64_t)-s->min, v->p->host.cap);
 		judge_end(b);
 	}
 	if (g->src->unplaced && g->src->unplaced < g->src->events) {
@@ -537,7 +537,7 @@ int verify_judge(struct verify *v, struct kvmft_err *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < v->p.nguest && !ret; i++)
+	for (size_t i = 0; i < v->p->nguest && !ret; i++)
 		ret = judge_guest(v, &v->guest[i], err);
 	return ret;
 }

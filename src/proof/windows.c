@@ -463,8 +463,9 @@ static inline bool feed_inside(struct windows *w, const struct tl_item *i)
 	return true;
 }
 
-void win_feed(struct windows *w, const struct tl_item *i)
+void win_feed(void *windows, const struct tl_item *i)
 {
+	struct windows *w = windows;
 	enum turn_event e;
 
 	if (!i->usual || !w->started || (i->guest && !feed_inside(w, i))) {

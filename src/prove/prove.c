@@ -368,7 +368,7 @@ static int judge_recording(int dir, struct prove *p, const struct truth *t, pid_
 		guests[n] = guest[n].s;
 	}
 	ret = host.error || guest[0].error || guest[1].error ? -ENOMEM : 0;
-	ret = ret ?: pairing_open(&pair, host.s, guests, n, &po, err);
+	ret = ret ?: pairing_prepare(&pair, host.s, guests, n, &po, err) ?: tl_start(pair.t, err);
 	ret = ret ?: judge_all(p, t, &pair, err);
 	pairing_close(&pair);
 	for (size_t i = 0; i < TRUTH_VMS; i++)

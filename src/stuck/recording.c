@@ -160,8 +160,9 @@ static void count_task(struct stuck_vcpu *c)
 
 COMPARE(by_n, struct stuck_ran, ORDER(y->n, x->n) ?: ORDER(x->tid, y->tid));
 
-static void take_item(struct stuck *s, const struct tl_item *i)
+static void take_item(void *stuck, const struct tl_item *i)
 {
+	struct stuck *s = stuck;
 	enum event_role role = event_role_of(i->ev);
 	struct stuck_recording *r = s->recording;
 	struct stuck_vcpu *c;
@@ -192,7 +193,6 @@ static void take_item(struct stuck *s, const struct tl_item *i)
 static int recording_walk(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
-	const struct tl_item *i;
 	struct tl_loss loss;
 	uint64_t from;
 	int ret = err_why(s->err, rstream_held(r->cap, &from), "cannot read %s", r->cap->path);
@@ -202,11 +202,7 @@ static int recording_walk(struct stuck *s)
 		s->note("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
 		tl_window(r->t, from, UINT64_MAX);
 	}
-	ret = ret ?: tl_start(r->t, s->err);
-	if (!ret)
-		while ((ret = tl_next(r->t, &i)) > 0)
-			take_item(s, i);
-	ret = ret ?: tl_error(r->t);
+	ret = ret ?: tl_start(r->t, s->err) ?: tl_walk(r->t, TL_FEED(take_item, s)) ?: tl_error(r->t);
 	if (ret)
 		return err_why(s->err, ret, "cannot read %s", r->cap->path);
 	tl_loss(tl_source(r->t, 0), &loss);

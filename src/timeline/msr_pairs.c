@@ -139,8 +139,9 @@ static void feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 	*o = *a;
 }
 
-void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
+void msr_pairs_feed(void *pairs, const struct tl_item *i)
 {
+	struct msr_pairs *p = pairs;
 	struct access a = { .host = i->host, .waits = true };
 
 	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||

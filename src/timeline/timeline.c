@@ -442,6 +442,22 @@ int tl_next(struct timeline *t, const struct tl_item **item)
 	return 1;
 }
 
+int tl_walk_to(struct timeline *t, const struct tl_taker *to, size_t n)
+{
+	const struct tl_item *item;
+	int ret = 0;
+
+	while (!ret && (ret = tl_next(t, &item)) > 0) {
+		ret = 0;
+		for (size_t i = 0; i < n && !ret; i++)
+			if (to[i].ctx && to[i].feed)
+				to[i].feed(to[i].ctx, item);
+			else if (to[i].ctx)
+				ret = to[i].item(to[i].ctx, item);
+	}
+	return ret;
+}
+
 size_t tl_sources(const struct timeline *t)
 {
 	return t->nsrc;

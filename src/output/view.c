@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* when.c: in which clock a timeline is shown, and which of its times --from and --to mean. */
+/*
+ * view.c: captures as commands read them: opened, walked, told of, and written; in which clock, and
+ * which times --from and --to mean.
+ */
 #include "kvmft/results.h"
 
 #include <ctype.h>
@@ -195,8 +198,9 @@ int window_span(const struct out_clock *c, const char *name, const char *text, u
 	return 0;
 }
 
-int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
-		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
+/* From the first of `from` to the last of `to`; NULL = no limit. end: the name of that option. */
+static int window_parse(const struct out_clock *c, const char *from, const char *end,
+			const char *to, uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
 {
 	int ret;
 
@@ -207,12 +211,6 @@ int window_parse_named(const struct out_clock *c, const char *from, const char *
 	if (!ret && from && *hi < *lo)
 		ret = err_usage(err, "option --%s: %s is before --from %s", end, to, from);
 	return ret;
-}
-
-int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
-		 uint64_t *hi, struct kvmft_err *err)
-{
-	return window_parse_named(c, from, "to", to, lo, hi, err);
 }
 
 /* A report's times are ns since its capture began, or its stamps. */
@@ -334,13 +332,18 @@ static bool has_kvmclock(const struct out_clock *c)
 	return false;
 }
 
-bool when_related(int kind)
+/* Whether it takes more than a capture's own clock. */
+static bool when_related(int kind)
 {
 	return kind >= 0 && kind != OUT_CLOCK_NS && kind != OUT_CLOCK_REALTIME;
 }
 
-int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
-	       note_fn *note, struct kvmft_err *err)
+/*
+ * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
+ * cycles. What it needs is kept in s until when_free().
+ */
+static int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
+		      note_fn *note, struct kvmft_err *err)
 {
 	const struct capture *host = p->host.cap;
 
@@ -390,7 +393,7 @@ int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clo
 	return c->kind >= OUT_CLOCK_MONO_RAW ? sampled_clock(s, p, c, note, err) : 0;
 }
 
-void when_free(struct when *s)
+static void when_free(struct when *s)
 {
 	cap_pieces_free(&s->pieces);
 	cap_pieces_free(&s->day_pieces);
@@ -399,4 +402,249 @@ void when_free(struct when *s)
 	free(s->later);
 	free(s->clock_later);
 	*s = (struct when){ 0 };
+}
+
+/* ---- the view ---- */
+
+int view_of(struct view *v, struct pairing *p)
+{
+	const struct view_opts *o = v->o;
+	note_fn *note = v->note;
+	int ret = 0;
+
+	v->p = p;
+	if (v->like)
+		rate_like(p->host.cap, v->like->p->host.cap);
+	else if (v->exact)
+		ret = rate_given(p->host.cap, &o->khz, v->err);
+	else
+		ret = rate_of_pairing(p, &o->khz, o->quiet || v->told, v->cycles, note, v->err);
+	if (!ret && o->than.set && !p->host.cap->tsc_khz)
+		ret = err_lack(v->err, ENODATA,
+			       "--than is a time, and the TSC frequency of %s is not known: give "
+			       "it with --tsc-khz", p->host.cap->path);
+	ret = ret ?: pairing_add_hosts(p, &o->host, v->moved, v->err);
+	v->q.note = note;
+	if (!ret && v->traces)
+		ret = qemu_traces_add(&v->q, p, &o->qemu, o->trace_events, v->err);
+	if (!ret && v->names)
+		ret = guest_syms_of_pairing(&v->syms, &o->syms, p, o->quiet ? NULL : note, v->err);
+	ret = ret ?: view_clock(v, o->clock, v->err);
+	ret = ret ?: window_parse(&v->clock, o->from, v->end ?: "to", o->to, &v->from, &v->to,
+				  v->err);
+	v->vm = !ret && o->vm ? hostmap_find_vm(p->map, o->vm, v->err) : -1;
+	return ret ?: o->vm ? (int)MIN(v->vm, 0) : 0;
+}
+
+struct pairing_opts view_needs(const struct view *v)
+{
+	struct pairing_opts po = v->need;
+
+	po.clock = &v->o->pair;
+	po.khz = &v->o->khz;
+	po.naming = v->o->naming;
+	po.related |= when_related(v->o->clock);
+	return po;
+}
+
+int view_open(struct view *v, char **captures, size_t n)
+{
+	const struct pairing_opts po = view_needs(v);
+	int ret = rate_check(&v->o->khz, v->err);
+	const bool alone = n < 2 && v->alone;
+	struct kvmft_err none, *err = alone ? &none : v->err;
+
+	if (ret)
+		return ret;
+	ret = alone && v->alone == VIEW_ALONE
+		      ? -ENOTSUP
+		      : pairing_prepare(&v->own, captures[0], captures + 1, n - 1, &po, err);
+	if (ret && alone) {
+		pairing_close(&v->own);
+		ret = pairing_open_alone(&v->own, captures[0], v->err);
+	}
+	return ret ?: view_of(v, &v->own);
+}
+
+int view_clock(struct view *v, int kind, struct kvmft_err *err)
+{
+	when_free(&v->when);
+	return when_clock(&v->when, v->p, kind, &v->clock, v->note, err);
+}
+
+int view_again(const struct view *v, uint64_t from, uint64_t to)
+{
+	tl_stop(v->p->t);
+	tl_window(v->p->t, from, to);
+	return tl_start(v->p->t, v->err);
+}
+
+int view_start(struct view *v)
+{
+	int ret = view_again(v, v->from, v->to);
+
+	win_free(v->w);
+	v->w = NULL;
+	if (!ret && (v->prove == VIEW_PROVE_ALL || (v->prove == VIEW_PROVE && v->p->nguest)))
+		win_new(v->p->t, &v->w);
+	return ret;
+}
+
+int view_walked(struct view *v, int ret)
+{
+	if (v->w)
+		win_finish(v->w);
+	return ret;
+}
+
+void view_tell_alignment(const struct view *v, size_t vm, const char *name, bool quiet)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct win_stats s;
+
+	win_total(v->w, (int64_t)vm, &s);
+	if (quiet && !s.outside)
+		return;
+	sbuf_addf(&b, "alignment of %s: ", name);
+	pairing_alignment_text(v->p->map, v->w, (int64_t)vm, &b);
+	v->note("%s", b.s ?: "out of memory");
+}
+
+int view_tell(const struct view *v, bool quiet, bool *complete)
+{
+	const struct pairing *p = v->p;
+
+	if (!quiet)
+		pairing_tell_assumed(p, v->note);
+	*complete = pairing_summary(p->t, quiet, v->note);
+	for (size_t i = 0; v->w && v->prove == VIEW_PROVE && i < p->nguest; i++)
+		view_tell_alignment(v, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, quiet);
+	return pairing_placed(p->t, v->err);
+}
+
+void view_close(struct view *v)
+{
+	win_free(v->w);
+	when_free(&v->when);
+	pairing_close(&v->own);
+	guest_syms_free(&v->syms);
+	qemu_traces_free(&v->q);
+}
+
+/* ---- what is written of it ---- */
+
+const char *view_cycles(const char *format, int kind)
+{
+	const struct out_format *fmt = format ? out_format_find(format) : NULL;
+
+	if (kind >= 0)
+		return NULL;
+	return fmt && fmt->only_ns ? "what the trace calls a ns is a cycle" : "times are in cycles";
+}
+
+/*
+ * Whether the format can be written in that clock, and there. One that only has ns shows cycles as
+ * such if the TSC frequency is unknown.
+ */
+static int view_check(struct view *v, const struct out_format *fmt)
+{
+	struct out_clock *c = &v->clock;
+	const struct capture *cap = c->map->cap;
+
+	if (fmt->only_ns && cap->clock && !cap_in_tsc(cap) && !clock_trace_is_ns(cap->clock))
+		return err_set(
+			v->err, ENODATA,
+			"format %s has times in ns, and %s was recorded with the trace clock "
+			"%s, which is not a time",
+			fmt->name, cap->path, cap->clock);
+	if (fmt->only_ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
+		c->kind = OUT_CLOCK_NS;
+		c->khz = 1000000;
+	}
+	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
+		return err_usage(v->err, "format %s has times in ns: use a --clock other than %s",
+				 fmt->name, out_clock_names[c->kind]);
+	if (fmt->binary && !v->file && isatty(STDOUT_FILENO))
+		return err_usage(v->err, "format %s is not for a terminal: use -o OUT", fmt->name);
+	return 0;
+}
+
+int view_output(struct view *v, const struct out_format *fmt, struct outfile *file, FILE *f)
+{
+	int ret, fd;
+
+	v->file = file;
+	ret = fmt ? view_check(v, fmt) : 0;
+	if (!ret && v->p)
+		ret = outfile_check(file, NULL, v->p->t, v->o->trace_events, v->err);
+	if (ret)
+		return ret;
+	v->f = f;
+	if (file) {
+		fd = fcntl(outfile_fd(file, 0), F_DUPFD_CLOEXEC, 0);
+		v->f = fd < 0 ? NULL : fdopen(fd, "w");
+		if (!v->f) {
+			util_close_fd(&fd);
+			return err_set(v->err, ENOMEM, "out of memory");
+		}
+	}
+	/*
+	 * Outputs write in large pieces: no copy, and no remainders. A stream in memory needs its
+	 * buffer.
+	 */
+	if (fileno(v->f) >= 0)
+		setvbuf(v->f, NULL, _IONBF, 0);
+	return 0;
+}
+
+void view_put_alignment(struct view *v)
+{
+	const struct pairing *p = v->p;
+
+	for (size_t i = 0; v->out.fmt->alignment && i < tl_sources(p->t); i++)
+		if (tl_source(p->t, i)->guest && !tl_source(p->t, i)->alone) {
+			struct tl_source *src = tl_source(p->t, i);
+			_cleanup_(sbuf_free) struct sbuf text = { 0 };
+			uint64_t khz = p->host.cap->tsc_khz;
+			struct out_alignment a = { .src = src };
+			struct win_stats st;
+
+			win_total(v->w, (int64_t)src->vm, &st);
+			pairing_alignment_text(p->map, v->w, (int64_t)src->vm, &text);
+			a.text = xsbuf_text(&text);
+			a.checked = st.checked;
+			a.outside = st.outside;
+			a.bounded =
+				khz && st.has_early && st.has_late && st.early >= 0 && st.late >= 0;
+			if (a.bounded) {
+				a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
+				a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
+			}
+			v->out.fmt->alignment(&v->out, &a);
+		}
+}
+
+int view_end(struct view *v, int ret)
+{
+	int end = out_end(&v->out);
+
+	ret = ret ?: end;
+	if (v->f && v->file && fclose(v->f) && !ret)
+		ret = -errno;
+	v->f = NULL;
+	if (ret == -ENOMSG && !v->err->text[0])
+		err_lack(v->err, ENODATA, v->out.fold ? "no kvm_exit and kvm_entry of a VM were recorded"
+						      : "no stacks were recorded: kvmft record --stacks EVENT");
+	if (ret && ret != -EPIPE && !v->err->text[0])
+		err_why(v->err, ret, "cannot write %s",
+			v->file ? outfile_path(v->file) : "to standard output");
+	return ret;
+}
+
+bool view_whole(const struct view *v)
+{
+	if (v->out.left_out)
+		v->note("%llu events are left out: %s", (unsigned long long)v->out.left_out,
+			v->out.fmt->no_place);
+	return !v->out.left_out;
 }
