@@ -192,21 +192,17 @@ static int latency_open(struct latency *m, struct view *v, int argc, char **argv
 	return view_open(v, argv, (size_t)argc) ?: view_start(v);
 }
 
-static size_t damages(const struct timeline *t)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < tl_sources(t); i++)
-		n += tl_source(t, i)->cap->ndamage;
-	return n;
-}
-
 /* -errno: what was read the first time could not be read again. */
 static int error_again(const struct latency *m)
 {
-	if (damages(m->again.p->t) > damages(m->v.p->t))
+	const struct timeline *first = m->v.p->t, *again = m->again.p->t;
+	size_t more = 0;
+
+	for (size_t i = 0; i < tl_sources(again); i++)
+		more += tl_source(again, i)->cap->ndamage - tl_source(first, i)->cap->ndamage;
+	if ((ssize_t)more > 0)
 		return -EIO;
-	return tl_error(m->v.p->t) ? 0 : tl_error(m->again.p->t);
+	return tl_error(first) ? 0 : tl_error(again);
 }
 
 /* All events of both sides, walked again, and the results beside them. */
