@@ -228,7 +228,7 @@ struct blaming {
 	struct view *v; /* its time line is left as the last walk left it */
 	struct blame_opts o;
 	struct blame *b;
-	struct lat_bound *bound; /* by VM; none where the view proves nothing: see blaming_judge() */
+	struct lat_bound *bound; /* by VM; none where nothing is proved */
 };
 
 /* Before the first walk, and the walk. 0 or -errno with err; blaming_free() in any case. */
@@ -298,7 +298,7 @@ bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out
  */
 int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
 		uint64_t *hi, struct kvmft_err *err) __must_check;
-/* From the first of `from` to the last of `to`, for a report of cap alone, as merge shows those. */
+/* From the first of `from` to the last of `to`, for a report of cap, as merge has them. */
 int window_report(const struct capture *cap, const char *from, const char *to,
 		  struct report_opts *ro, struct kvmft_err *err) __must_check;
 

@@ -482,6 +482,7 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 void blame_explain(void *blame, const struct tl_item *i)
 {
 	struct blame *b = blame;
+
 	if (i->src->qemu || i->marker)
 		return;
 	explain_pass(b, i->host);

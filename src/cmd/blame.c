@@ -63,7 +63,7 @@ static const struct opt blame_options[] = {
 	GUEST_SYMS_OPTIONS(struct blame_opts_given, v.syms),
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
 	VIEW_QUIET_OPTION(struct blame_opts_given),
-	VIEW_NAMING_OPTION(struct blame_opts_given), /* record's --blame: the last second is meant */
+	VIEW_NAMING_OPTION(struct blame_opts_given), /* record --blame's: the last second */
 	OPT_END,
 };
 
@@ -153,6 +153,7 @@ static int blame_when(struct blame_cmd *m)
 
 static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
+	uint64_t khz;
 	int ret;
 
 	m->v = (struct view){
@@ -163,7 +164,8 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	ret = view_open(&m->v, argv, (size_t)argc);
 	if (ret)
 		return ret;
-	m->b.o.than = (uint64_t)((unsigned __int128)m->vo.than.v * m->v.p->host.cap->tsc_khz / 1000000) +
+	khz = m->v.p->host.cap->tsc_khz;
+	m->b.o.than = (uint64_t)((unsigned __int128)m->vo.than.v * khz / 1000000) +
 			m->o->budget.set; /* all of it may be used */
 	m->b.o.vm = m->v.vm;
 	return blame_when(m) ?: blaming_begin(&m->b);

@@ -421,9 +421,9 @@ static int convert_prepare(void *opts, int argc __unused_arg, struct kvmft_err *
 	struct convert_opts *o = opts;
 	struct convert_params *p = &o->p;
 
-	if (!p->input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
-	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
-	    !access(DEFAULT_INPUT, F_OK))
+	if (!p->input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio &&
+	    !p->pvclock && !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n &&
+	    !p->cyc2ns.n && !access(DEFAULT_INPUT, F_OK))
 		p->input = DEFAULT_INPUT;
 	/* With both captures -i is the host's, which names its VMs. */
 	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))

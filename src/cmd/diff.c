@@ -244,7 +244,7 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 		pick_free(ops.pick);
 		return ret;
 	}
-	ret = view_walk(v, TL_FEED(lat_feed, l), { .feed = side_op, .ctx = ops.pick ? &ops : NULL });
+	ret = view_walk(v, TL_FEED(lat_feed, l), TL_FEED(side_op, ops.pick ? &ops : NULL));
 	if (l)
 		lat_finish(l);
 	for (size_t i = 0; i < p->nguest; i++) {

@@ -221,7 +221,8 @@ static int export_db(struct view *v, const struct export_opts *o, bool *complete
 	struct kvmft_err *err = v->err;
 	struct filling f = {
 		.v = v,
-		.b = { .v = v, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX, .to = UINT64_MAX } },
+		.b = { .v = v, .o = { .vm = -1, .vcpu = -1, .top = BLAME_TOP_MAX,
+				      .to = UINT64_MAX } },
 	};
 	int ret = outfile_check(o->out, NULL, v->p->t, NULL, err);
 
@@ -283,7 +284,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	} else
 #endif
 	if (!ret) {
-		ret = is_dat(o) ? view_start(&v) ?: export_dat(v.p, &dat, err) : export_lines(&v, o, &whole);
+		ret = is_dat(o) ? view_start(&v) ?: export_dat(v.p, &dat, err)
+				: export_lines(&v, o, &whole);
 		ret = ret ?: export_tell(&v, &complete);
 	}
 	if (!ret && o->out) {

@@ -44,8 +44,9 @@ static const struct opt latency_options[] = {
 	VIEW_CLOCK_OPTION(struct latency_opts),
 	VIEW_CLOCKS_OPTIONS(struct latency_opts),
 	GUEST_SYMS_OPTIONS(struct latency_opts, v.syms),
-	VIEW_TRACES_OPTIONS(struct latency_opts, "a trace that QEMU wrote, for io: simple, log, syslog or "
-			    "ust; may be repeated"),
+	VIEW_TRACES_OPTIONS(struct latency_opts,
+			    "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be "
+			    "repeated"),
 	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
 	       "replace an existing OUT"),
 	OPTION(0, "all", OPT_FLAG, struct latency_opts, all, NULL,
@@ -341,7 +342,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		      process_learn(&m.v, m.processes);
 	}
 	if (!ret) {
-		ret = view_walk(&m.v, TL_FEED(processes_feed, m.processes), TL_FEED(lat_feed, m.lat));
+		ret = view_walk(&m.v, TL_FEED(processes_feed, m.processes),
+				TL_FEED(lat_feed, m.lat));
 		lat_finish(m.lat);
 		ret = err_why(err, ret, "cannot read the captures");
 	}

@@ -150,8 +150,9 @@ static const struct opt merge_options[] = {
 	       "the host that the guest moved to; may be repeated, in that order"),
 	VIEW_CLOCKS_OPTIONS(struct merge_opts),
 	GUEST_SYMS_OPTIONS(struct merge_opts, v.syms),
-	VIEW_TRACES_OPTIONS(struct merge_opts, "also the events of a trace that QEMU wrote: simple, log, "
-			    "syslog or ust;\nmay be repeated"),
+	VIEW_TRACES_OPTIONS(struct merge_opts,
+			    "also the events of a trace that QEMU wrote: simple, log, syslog or "
+			    "ust;\nmay be repeated"),
 	OPTION(0, "long", OPT_FLAG, struct merge_opts, longer, NULL,
 	       "text and json: also the context of events (interrupts off, hardirq ...)\n"
 	       "and the time of day"),
@@ -244,7 +245,8 @@ static int merge_ask(struct merge *m)
 	int ret = 0;
 
 	if ((m->o->longer || is_page(m->o)) &&
-	    !day_clock(host, &m->v.when.day_pieces, &m->v.when.day) && m->o->longer && !m->o->v.quiet)
+	    !day_clock(host, &m->v.when.day_pieces, &m->v.when.day) && m->o->longer &&
+	    !m->o->v.quiet)
 		cli_note("%s has no readings of the time of day (kvmft record takes them): lines "
 			 "have none", host->path);
 	if (m->pick) {

@@ -443,7 +443,8 @@ static int by_process(struct run *run)
 	const size_t n = named ? o->names.n : run->nguest;
 	_cleanup_free_ char **captures = xcalloc(n + 1, sizeof(*captures));
 	const struct process_opts p = {
-		.captures = captures, .nguest = n, .vm = o->vm, .format = cli_formats[MAX(o->format, 0)],
+		.captures = captures, .nguest = n, .vm = o->vm,
+		.format = cli_formats[MAX(o->format, 0)],
 		.khz = &o->khz, .page = &o->file.page, .top = o->top.v, .tasks = o->by == BY_TASK,
 		.waits = !o->waits ? 0 : o->by == BY_PROCESS ? WAITS_BY_PROCESS + 1
 			 : o->per == REPORT_PER_VCPU ? WAITS_BY_VCPU + 1 : WAITS_BY_VM + 1,

@@ -97,7 +97,8 @@ int report_by_process(const struct process_opts *o, struct kvmft_err *err)
 		const struct capture *cap = v.p->host.cap;
 		const struct process_view pv = {
 			.p = s, .m = v.p->map, .cap = cap, .names = &names, .tasks = o->tasks,
-			.named = o->nguest, .khz = cap->tsc_khz, .top = o->top, .width = o->page->width,
+			.named = o->nguest, .khz = cap->tsc_khz, .top = o->top,
+			.width = o->page->width,
 		};
 
 		exit_names_init(&names, event_format(v.p->host.fmt, EV_EXIT), cap->vendor);

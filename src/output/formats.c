@@ -144,6 +144,7 @@ static __attribute__((noinline)) void before_item(struct out *o, const struct tl
 int out_item(void *out, const struct tl_item *item)
 {
 	struct out *o = out;
+
 	if (o->epoch_at < o->nepoch || o->line.len >= FLUSH_AT)
 		before_item(o, item);
 	o->fmt->item(o, item);

@@ -633,8 +633,9 @@ int view_end(struct view *v, int ret)
 		ret = -errno;
 	v->f = NULL;
 	if (ret == -ENOMSG && !v->err->text[0])
-		err_lack(v->err, ENODATA, v->out.fold ? "no kvm_exit and kvm_entry of a VM were recorded"
-						      : "no stacks were recorded: kvmft record --stacks EVENT");
+		err_lack(v->err, ENODATA,
+			 v->out.fold ? "no kvm_exit and kvm_entry of a VM were recorded"
+				     : "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !v->err->text[0])
 		err_why(v->err, ret, "cannot write %s",
 			v->file ? outfile_path(v->file) : "to standard output");

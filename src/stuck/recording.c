@@ -202,7 +202,8 @@ static int recording_walk(struct stuck *s)
 		s->note("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
 		tl_window(r->t, from, UINT64_MAX);
 	}
-	ret = ret ?: tl_start(r->t, s->err) ?: tl_walk(r->t, TL_FEED(take_item, s)) ?: tl_error(r->t);
+	ret = ret ?: tl_start(r->t, s->err);
+	ret = ret ?: tl_walk(r->t, TL_FEED(take_item, s)) ?: tl_error(r->t);
 	if (ret)
 		return err_why(s->err, ret, "cannot read %s", r->cap->path);
 	tl_loss(tl_source(r->t, 0), &loss);
