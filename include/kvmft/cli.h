@@ -45,6 +45,7 @@ const char *opt_word(const struct opt *o, size_t i);
 
 enum opt_flags {
 	OPT_HIDDEN = 1 << 0, /* accepted, not shown */
+	OPT_MAYBE = 1 << 1,  /* its argument may be left out: --NAME[=ARG] */
 };
 
 /* short name or 0, long name, type, option struct, its member, metavariable or NULL, help */
@@ -58,6 +59,12 @@ enum opt_flags {
 		.short_name = (s), .name = (n), .type = OPT_CHOICE,               \
 		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
 		.choices = (list),                                                \
+	}
+/* --NAME[=ARG]: without ARG a text is "", a number what it was. */
+#define OPTION_MAYBE(s, n, t, st, member, metavar, text)                                     \
+	{                                                                                    \
+		.short_name = (s), .name = (n), .type = (t), .offset = offsetof(st, member), \
+		.arg = (metavar), .help = (text), .flags = OPT_MAYBE,                        \
 	}
 /* Its words are in a list, or a function has them. */
 #define OPTION_LISTED(s, n, t, st, member, metavar, list, text)                              \

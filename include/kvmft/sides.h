@@ -20,8 +20,7 @@ struct sides_config {
 	struct str_list events;	 /* of all guests */
 	struct str_list options; /* words for record in all guests, or NAME:WORDS for one */
 	const char *command;	 /* words of the program to run in the guests; NULL = none */
-	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
-	bool push;
+	const char *push; /* a static kvmft to bring along; "": the one beside this; NULL: none */
 	struct opt_u64 timeout; /* of a guest that sends nothing before it records; 0: never */
 	bool flight; /* of all sides: when one writes out its ring, the others do */
 	struct opt_u64 before; /* ... which must reach back this far, ns */

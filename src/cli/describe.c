@@ -29,7 +29,7 @@ static void describe_opt(const struct cmd *c, const struct opt *o, struct json *
 	sbuf_addf(&name, "--%s", o->name ?: "");
 	json_put_str(j, "name", o->name ? name.s : NULL);
 	json_put_str(j, "letter", o->short_name ? letter : NULL);
-	json_put_str(j, "argument", o->arg);
+	json_put_str(j, "argument", o->arg && o->flags & OPT_MAYBE ? TEXTF("[=%s]", o->arg) : o->arg);
 	json_put_str(j, "type", opt_types[o->type]);
 	json_put_bool(j, "repeats", o->type == OPT_LIST || o->type == OPT_EVENTS);
 	json_put_bool(j, "usual", o->name && opt_is_usual(c, o));

@@ -56,6 +56,12 @@ static void cli_print_filled(const char *text, size_t indent, FILE *f)
 	cli_fill(text, indent, HELP_WIDTH, false, f);
 }
 
+static void put_arg(struct sbuf *b, const struct opt *o)
+{
+	if (o->arg)
+		sbuf_addf(b, o->flags & OPT_MAYBE ? "[=%s]" : " %s", o->arg);
+}
+
 static void cli_print_opt(const struct opt *o, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -65,8 +71,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	else
 		sbuf_add(&b, "    ");
 	sbuf_addf(&b, "--%s", o->name);
-	if (o->arg)
-		sbuf_addf(&b, " %s", o->arg);
+	put_arg(&b, o);
 	if (b.len > 26)
 		fprintf(f, "  %s\n%*s", b.s, HELP_INDENT, "");
 	else
@@ -132,8 +137,8 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 			sbuf_addf(&b, " [-%c", o->short_name);
 		else
 			sbuf_addf(&b, " [--%s", o->name);
-		if (o->arg)
-			sbuf_addf(&b, " %s", o->arg);
+		if (!o->short_name || !(o->flags & OPT_MAYBE))
+			put_arg(&b, o);
 		sbuf_addf(&b, "]%s", o->type == OPT_LIST || o->type == OPT_EVENTS ? "..." : "");
 		if (col + b.len > HELP_WIDTH) {
 			fprintf(f, "\n%*s", lead, "");
@@ -183,7 +188,7 @@ static void list_opt(const struct cmd *c, const struct opt *o, FILE *f)
 	char s[2] = { o->short_name, 0 };
 
 	fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name ?: "", s,
-		o->arg ?: "", (int)strcspn(o->help, "\n"), o->help);
+		o->arg && !(o->flags & OPT_MAYBE) ? o->arg : "", (int)strcspn(o->help, "\n"), o->help);
 	for (size_t i = 0; opt_word(o, i); i++)
 		fprintf(f, "%s%s", i ? " " : "", opt_word(o, i));
 	fputc('\n', f);
@@ -342,9 +347,11 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 		t->shorts[s++] = '+';
 	t->shorts[s++] = ':';
 	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
-		bool has_arg = o->arg != NULL;
+		bool has_arg = o->arg && !(o->flags & OPT_MAYBE);
 		t->longs[n].name = o->name;
-		t->longs[n].has_arg = has_arg ? required_argument : no_argument;
+		t->longs[n].has_arg = has_arg  ? required_argument
+				      : o->arg ? optional_argument
+					       : no_argument;
 		t->longs[n].val = CLI_LONG_BASE + (int)n;
 		if (o->short_name) {
 			t->shorts[s++] = o->short_name;
@@ -415,6 +422,8 @@ static int cli_set_number(const struct opt *o, struct opt_u64 *u, const char *te
 			  struct kvmft_err *err)
 {
 	u->set = true;
+	if (!text)
+		return 0;
 	return numbers[o->type].parse(text, &u->v) ? err_usage(err, "option --%s: '%s' is not %s",
 							       o->name, text, numbers[o->type].want)
 						   : 0;
@@ -445,7 +454,7 @@ static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
-	case OPT_STR: *(const char **)field = text; return 0;
+	case OPT_STR: *(const char **)field = text ?: ""; return 0;
 	case OPT_LIST: return cli_add(field, text, err);
 	case OPT_EVENTS: return cli_add_events(field, text, err);
 	case OPT_CHOICE:

@@ -140,10 +140,9 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 	       "further options of record in guests, or in the one called NAME"),                 \
 	OPTION(0, "guest-timeout", OPT_DURATION, st, m.timeout, "DURATION",                       \
 	       "give up on a guest that sends nothing for that long at its start (default: 60s)"),        \
-	OPTION(0, "push", OPT_FLAG, st, m.push, NULL,                                             \
-	       "copy a static kvmft into guests that have none, and remove it afterwards"),                \
-	OPTION(0, "push-file", OPT_STR, st, m.push_file, "FILE",                                  \
-	       "the one to copy (default: kvmft-static-MACHINE beside this kvmft)")
+	OPTION_MAYBE(0, "push", OPT_STR, st, m.push, "FILE",                                      \
+		     "copy a static kvmft into guests that have none, and remove it afterwards\n"   \
+		     "(default: kvmft-static-MACHINE beside this kvmft)")
 
 #define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
 #define WIDE_HELP  "on a terminal: do not cut long lines"

@@ -119,8 +119,7 @@ struct merge_opts {
 	int of;
 	bool longer;
 	const char *format;
-	bool follow;
-	struct opt_u64 delay, count;
+	struct opt_u64 follow, count;
 	struct merge_pick_opts pick;
 	struct operands operands; /* for the process that finds spikes */
 	struct str_list host_only;
@@ -169,10 +168,9 @@ static const struct opt merge_options[] = {
 	       "with --grep: N lines before and after each match"),
 	OPTION('N', "count", OPT_U64, struct merge_opts, count, "COUNT",
 	       "end after this many events"),
-	OPTION('f', "follow", OPT_FLAG, struct merge_opts, follow, NULL,
-	       "the captures are still being recorded: go on until they end"),
-	OPTION(0, "delay", OPT_DURATION, struct merge_opts, delay, "DURATION",
-	       "with --follow: wait this long for events of other sides (default: 500ms)"),
+	OPTION_MAYBE('f', "follow", OPT_DURATION, struct merge_opts, follow, "DURATION",
+	       "the captures are still being recorded: go on until they end, and wait so long for\n"
+	       "events of other sides (default: 500ms)"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
 	       "replace an existing OUT"),
 	PAGE_OPTIONS(struct merge_opts, file.page_opts),
@@ -391,7 +389,7 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 	struct pairing_opts po = view_needs(&m->v);
 	const struct follow_config c = {
 		.host = argv[0], .guests = argv + 1, .n = (size_t)argc - 1, .opts = &po,
-		.delay_ns = m->o->delay.set ? m->o->delay.v : DEFAULT_DELAY_NS, .note = cli_note,
+		.delay_ns = m->o->follow.v ?: DEFAULT_DELAY_NS, .note = cli_note,
 		.is_enough = was_told_to_end,
 	};
 	struct follow_pass pass = { 0 };
@@ -518,8 +516,6 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		  "each pass over the captures would read all of the symbols again" },
 	};
 
-	if (!o->follow)
-		return err_usage(err, "option --delay goes with --follow");
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
 		if (option[i].set)
 			return err_usage(err, "option --%s does not go with --follow: %s",
@@ -528,8 +524,8 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		return err_usage(err, "option --context: around which events? It needs --grep");
 	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
 		return err_usage(err, "--follow writes text or json");
-	if (o->delay.v > MAX_DELAY_NS)
-		return err_usage(err, "option --delay: at most 60s");
+	if (o->follow.v > MAX_DELAY_NS)
+		return err_usage(err, "option --follow: at most 60s");
 	if (!argc)
 		return err_usage(err, "operands are missing: the captures to follow");
 	return 0;
@@ -541,7 +537,7 @@ static struct merge merge_of(const struct merge_opts *o, struct kvmft_err *err)
 		.o = o, .most = o->count.set ? o->count.v : UINT64_MAX,
 		.v = { .o = &o->v, .err = err, .note = cli_note, .q.note = cli_note,
 		       .cycles = view_cycles(o->format, o->v.clock),
-		       .traces = true, .names = !o->follow,
+		       .traces = true, .names = !o->follow.set,
 		       .need = {
 			       .guest_alone = true,
 			       .related = o->v.qemu.n || o->v.host.n,
@@ -626,13 +622,13 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --long: only text and json have such lines");
 	if (o->of >= 0 && (!o->format || strcmp(o->format, "folded")))
 		return err_usage(err, "option --of goes with --format folded");
-	ret = o->follow || o->delay.set ? check_follow(o, argc, err) : 0;
+	ret = o->follow.set ? check_follow(o, argc, err) : 0;
 	ret = ret ?: rate_check(&v->khz, err);
 	if (ret)
 		return ret;
 	if (!argc)
 		return merge_alone(&m);
-	if (o->follow) {
+	if (o->follow.set) {
 		ret = merge_follow(&m, argc, argv);
 	} else {
 		ret = view_open(&m.v, argv, (size_t)argc) ?: merge_begin(&m);
@@ -670,10 +666,10 @@ static int merge_open(void *opts, int argc, struct kvmft_err *err)
 	struct merge_opts *o = opts;
 	int ret;
 
-	o->file.page_opts.no_pager |= o->follow;
+	o->file.page_opts.no_pager |= o->follow.set;
 	ret = sink_file_open(&o->file, argc, err);
 	/* A trace for Perfetto, of one host and its guests. */
-	if (ret || argc <= 1 || o->v.host.n || o->follow || !o->format ||
+	if (ret || argc <= 1 || o->v.host.n || o->follow.set || !o->format ||
 	    strcmp(o->format, "perfetto"))
 		return ret;
 	o->host_only = (struct str_list){ .v = (const char **)o->operands.argv, .n = 1 };
@@ -706,7 +702,7 @@ const struct cmd cmd_merge = {
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: long delay force quiet color wide",
+		  "output: long force quiet color wide",
 	.opts_size = sizeof(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,

@@ -8,8 +8,8 @@
 struct record_options {
 	struct record_config c;
 	struct sides_config sides;
-	bool remote, blame;
-	const char *blame_options;
+	bool remote;
+	const char *blame;
 };
 
 static const struct opt record_options[] = {
@@ -91,11 +91,10 @@ static const struct opt record_options[] = {
 	       "run this in guests once all sides record; the recording ends\n"
 	       "when it has ended in all"),
 	SIDES_OPTIONS(struct record_options, sides),
-	OPTION(0, "blame", OPT_FLAG, struct record_options, blame, NULL,
+	OPTION_MAYBE(0, "blame", OPT_STR, struct record_options, blame, "OPTIONS",
 	       "flight recorder, with --guest: when all sides have written out their rings, print\n"
-	       "what kvmft blame says of the last second before that"),
-	OPTION(0, "blame-options", OPT_STR, struct record_options, blame_options, "OPTIONS",
-	       "... with these options: '--last 5s --than 1ms'"),
+	       "what kvmft blame says of the last second before that, or with these options:\n"
+	       "--blame='--last 5s --than 1ms'"),
 	OPTION(0, "on-over", OPT_STR, struct record_options, sides.on_over, "COMMAND",
 	       "... and run this by sh each time their --budget was exceeded"),
 	/* What --guest runs in a guest: options and orders come from standard input. */
@@ -184,7 +183,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 		}
 		sbuf_add(&blame, "'kvmft record' blame -q --top 3 --naming ");
 		sbuf_add_word(&blame, naming.s ?: "");
-		sbuf_addf(&blame, " %s --", o->blame_options ?: "");
+		sbuf_addf(&blame, " %s --", o->blame);
 		if (blame.error)
 			return err_set(err, ENOMEM, "out of memory");
 		o->sides.after_snapshot = blame.s;
@@ -267,8 +266,6 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (o->remote)
 		return record_remote(err);
-	if (o->blame_options && !o->blame)
-		return err_usage(err, "option --blame-options goes with --blame");
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
 	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push ||
@@ -301,8 +298,8 @@ const struct cmd cmd_record = {
 		  "qemu monitor\n"
 		  "the ring and the disk: buffer-size clock flush sync "
 		  "min-free rotate keep before output-dir force\n"
-		  "guests: guest-events guest-command guest-options guest-timeout push push-file "
-		  "blame blame-options on-over",
+		  "guests: guest-events guest-command guest-options guest-timeout push "
+		  "blame on-over",
 	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,
 	.run = record_cmd,

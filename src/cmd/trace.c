@@ -191,7 +191,6 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 	} option[] = {
 		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
 		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push },
-		{ "push-file", o->sides.push_file },
 		{ "vcpu", o->vcpu.n },
 		{ "grep", o->grep.n }, { "context", o->context.set }, { "format", o->format },
 	};
@@ -255,7 +254,7 @@ const struct cmd cmd_trace = {
 	.opts = trace_options,
 	.groups = "event vm pid duration count guest clock grep vcpu context format\n"
 		  "clocks: tsc clock-offset kvmclock guest-capture pvclock\n"
-		  "guests: guest-events guest-options guest-timeout push push-file\n"
+		  "guests: guest-events guest-options guest-timeout push\n"
 		  "ring and output: buffer-size long color wide",
 	.opts_size = sizeof(struct trace_opts),
 	.run = trace_cmd,

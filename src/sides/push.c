@@ -236,15 +236,15 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 
 	if (ret)
 		return ret;
-	fd = p->c->push_file ? open_static(p->c->push_file, arch) : find_static(arch);
-	if (fd < 0 && p->c->push_file)
-		return err_set(p->err, -fd, "--push-file %s: %s", p->c->push_file,
+	fd = *p->c->push ? open_static(p->c->push, arch) : find_static(arch);
+	if (fd < 0 && *p->c->push)
+		return err_set(p->err, -fd, "--push=%s: %s", p->c->push,
 			       fd == -ENOEXEC ? "is not a static program for the guest's machine"
 					      : strerror(-fd));
 	if (fd < 0)
 		return err_lack(p->err, ENOENT,
 				"--push: there is no static kvmft for %s beside this one: make "
-				"STATIC=1 SMALL=1, and name it with --push-file, or as "
+				"STATIC=1 SMALL=1, and name it with --push=FILE, or as "
 				"kvmft-static-%s",
 				arch, arch);
 	for (size_t i = 0; i < ARRAY_SIZE(places) && ret != -EINTR; i++) {

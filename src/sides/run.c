@@ -822,14 +822,11 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 				 "%s does not go with --guest: a session is a new directory, "
 				 "named by -o",
 				 host->output_dir ? "--output-dir" : "--force");
-	if (c->push_file && !c->push)
-		return err_usage(err, "--push-file goes with --push");
 	ret = side_specs(c, &x.spec, &x.nspec, err);
 	if (!ret && c->on_over && (!c->after_snapshot || !strstr(c->after_snapshot, "--budget")))
-		ret = err_usage(err, "--on-over goes with --blame and a --budget in "
-				     "--blame-options");
+		ret = err_usage(err, "--on-over goes with a --budget in --blame=OPTIONS");
 	if (!ret && c->after_snapshot)
-		ret = side_split(c->after_snapshot, "--blame-options", &x.snapshots.words, err);
+		ret = side_split(c->after_snapshot, "--blame", &x.snapshots.words, err);
 	if (ret) {
 		sides_undo(&x);
 		return ret;

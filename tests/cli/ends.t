@@ -139,11 +139,11 @@ err_has 'taken exists' "... and says why"
 exec 8>&-
 ends "$sender" "... which notices"
 
-"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session.1" --push --push-file "$tmp/fifo" --guest "g1=env" 2>"$err" &
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session.1" --push="$tmp/fifo" --guest "g1=env" 2>"$err" &
 recorder=$!
 wait $recorder
-is "$?" 1 "--push-file is a FIFO"
-err_has "push-file .*fifo: is not a static program" "... which is not read"
+is "$?" 1 "--push=FIFO"
+err_has "push=.*fifo: is not a static program" "... which is not read"
 
 # Its only client is not served, and a second one cannot even wait.
 # shellcheck disable=SC2016 # for perl
@@ -202,7 +202,7 @@ fi
 vm=$!
 rm -rf "$session"
 (unread "$kvmft" record --as host -e "kvm:*$ours" -o "$session" --flight-recorder -b 1M --guest "g1=$guest" \
-	--guest-options "$opts -b 1M" --blame --blame-options "--help" 2>"$err" </dev/null) &
+	--guest-options "$opts -b 1M" --blame=--help 2>"$err" </dev/null) &
 recorder=$!
 wait_until all_live "$session"
 sleep 0.3

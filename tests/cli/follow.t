@@ -24,8 +24,7 @@ done <<EOF
 --follow --qemu f h g|--qemu does not go with --follow: .*--marker
 --follow --context 3 h g|It needs --grep
 --follow --format perfetto h g|--follow writes text or json
---follow --delay 2m h g|at most 60s
---delay 1s h g|--delay goes with --follow
+--follow=2m h g|at most 60s
 EOF
 while IFS='|' read -r args words; do
 	# shellcheck disable=SC2086
@@ -115,7 +114,7 @@ followed()
 follow_once()
 {
 	begin_grow 1
-	timeout 300 "$kvmft" merge --follow --delay ${delay}ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	timeout 300 "$kvmft" merge --follow=${delay}ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	for part in 2 3 4 5 6 7 8 9; do
 		sleep "$((delay / 3000)).$((delay / 300 % 10))"
@@ -132,7 +131,7 @@ begin_grow 8
 grow host=8
 ok "lines for more than a pipe holds" test "$("$kvmft" merge -q "$tmp/grow/host" "$tmp/grow/web=$id" 2>/dev/null | wc -c)" -gt 100000
 {
-	timeout 9 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" 2>"$err"
+	timeout 9 "$kvmft" merge --follow=100ms "$tmp/grow/host" "$tmp/grow/web=$id" 2>"$err"
 	echo $? >"$tmp/rc"
 } | {
 	sleep 3
@@ -213,7 +212,7 @@ for gone in web web/meta; do
 	# Its old contents must not be taken for new ones.
 	: >"$out"
 	: >"$err"
-	timeout 300 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	timeout 300 "$kvmft" merge --follow=100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	comes '^syn ' "$out"
 	rm -r "$tmp/grow/${gone:?}"
@@ -234,7 +233,7 @@ for gone in web web/meta; do
 done
 begin_grow 5
 : >"$out"
-timeout 300 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+timeout 300 "$kvmft" merge --follow=100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 comes . "$out"
 rm "$tmp/grow/web/meta"
@@ -249,7 +248,7 @@ followed_to_signal()
 	begin_grow 5
 	: >"$out" # not the lines of the one before
 	timeout -s KILL 30 perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' \
-		"$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+		"$kvmft" merge --follow=100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	comes '^syn ' "$out"
 }
@@ -297,7 +296,7 @@ more_than()
 
 # A guest whose data come late: the host's lines do not wait for them.
 begin_grow 0
-timeout 300 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+timeout 300 "$kvmft" merge --follow=200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6
 grow host=9
@@ -317,7 +316,7 @@ ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
 
 # One CPU of a host whose data come late: guest events are checked as far as the windows are known, not by older ones.
 begin_grow 2
-timeout 300 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+timeout 300 "$kvmft" merge --follow=200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6
 early=$(wc -l <"$out")

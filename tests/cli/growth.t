@@ -463,7 +463,7 @@ for command in "advise" "report -i" "latency all" "diff"; do
 	# shellcheck disable=SC2086 # words
 	grows text_gaps 2000 $command file $([ "$command" != diff ] || echo file)
 done
-grows modules 4000 stuck -i host --vm one --guest-modules file
+grows modules 4000 stuck -i host --vm one --guest-kallsyms file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows doorbells 4000 merge -q --trace-events "$golden/qemu-events.txt" --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host

@@ -138,12 +138,12 @@ pushed()
 	wait_until nothing_brought
 	is "$(brought)" "$before" "... and leaves nothing"
 }
-push="--push --push-file $static"
+push="--push=$static"
 if [ -x "$static" ]; then
 	before=$(brought)
 	sides --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" $push --guest-options "$opts" -- "$tinyvm" --iterations 500
 	pushed "by a command"
-	refused "--push-file of a program that is not static" 1 "not a static program" --push --push-file "$tinyvm" \
+	refused "--push of a program that is not static" 1 "not a static program" --push="$tinyvm" \
 		--guest "g1=$guest" -d 1s
 	if command -v qemu-ga >/dev/null; then
 		start_agent /nowhere
@@ -187,6 +187,5 @@ if [ -x "$static" ]; then
 else
 	skip "--push" "no $static: make check-all builds one"
 fi
-refused "--push-file without --push" 2 "goes with --push" --push-file /bin/true --guest "g1=$guest" -d 1s
 refused "--push to something that is no Linux" 4 "does not say Linux" --push --guest "g1=echo" -d 1s
 finish

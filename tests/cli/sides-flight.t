@@ -77,7 +77,7 @@ nothing_left_soon "flight recorders"
 
 # This machine shows no entries of vCPUs: that is what blame says of it.
 begin_sides --flight-recorder -b 1M --trigger "kvm:kvm_write_tsc_offset$ours" --guest "g1=$guest" --guest-options "$opts -b 1M" \
-	--blame --blame-options "--tsc-offset 0 --to='3600' --budget 1us" --on-over "echo over"
+	"--blame=--tsc-offset 0 --to='3600' --budget 1us" --on-over "echo over"
 "$tinyvm" --iterations 10 >/dev/null
 wait_until has_line g1 'segment n=0 why=control'
 ok "the host's trigger stops the guest, too" has_line g1 'segment n=0 why=control'

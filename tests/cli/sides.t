@@ -283,8 +283,8 @@ kill -INT "$recorder"
 ended
 status_is 0 "SIGUSR1 is for all sides, and ends none of them"
 # shellcheck disable=SC2089 # the quote is one that does not end
-for wrong in "--blame" "--flight-recorder --blame-options x" "--flight-recorder --blame --blame-options 'x" \
-	"--on-over true" "--flight-recorder --blame --on-over true" "--flight-recorder --blame --blame-options --last=2s --on-over true"; do
+for wrong in "--blame" "--flight-recorder --blame='x" \
+	"--on-over true" "--flight-recorder --blame --on-over true" "--flight-recorder --blame=--last=2s --on-over true"; do
 	# shellcheck disable=SC2086,SC2090 # words
 	sides -d 1s --guest "g1=$guest" --guest-options "$opts" $wrong
 	status_is 2 "$wrong"

@@ -22,7 +22,8 @@ d = json.load(open(sys.argv[1]))
 assert [e["status"] for e in d["exits"]] == [0, 1, 2, 3, 4]
 for c in d["commands"]:
     for o in c["options"]:
-        print("\t".join([c["name"], (o["name"] or "")[2:], (o["letter"] or "")[1:], o["argument"] or "", " ".join(o["words"])]))
+        print("\t".join([c["name"], (o["name"] or "")[2:], (o["letter"] or "")[1:],
+                         "" if (o["argument"] or "").startswith("[=") else o["argument"] or "", " ".join(o["words"])]))
 END
 python3 "$tmp/list.py" "$tmp/all.json" | LC_ALL=C sort >"$tmp/got"
 "$kvmft" --list-options | cut -f 1 >"$tmp/commands"

@@ -50,7 +50,7 @@ keep() { tar -cf "$RESULTS/$1.tar" -C /tmp "$1"; }
 # A guest that has no kvmft. How long copying takes is the load of the outer machine: it is waited for.
 step_push()
 {
-	"$KVMFT" record -o /tmp/push --guest-timeout 0 --push --push-file "$PROJECT/build/static/kvmft" --guest "vm1=$(ssh_to 3)" \
+	"$KVMFT" record -o /tmp/push --guest-timeout 0 --push="$PROJECT/build/static/kvmft" --guest "vm1=$(ssh_to 3)" \
 		--guest-command "sh /tmp/work.sh" 2>/tmp/push.err
 	check "one command records host and guest: exit 0" same "$?" 0
 	sed 's/^/# /' /tmp/push.err
@@ -61,7 +61,7 @@ step_push()
 # The same by the guest agent: only pieces of a file can be written there.
 step_bring()
 {
-	"$KVMFT" record -o /tmp/bring --guest-timeout 0 --push --push-file "$PROJECT/build/static/kvmft" \
+	"$KVMFT" record -o /tmp/bring --guest-timeout 0 --push="$PROJECT/build/static/kvmft" \
 		--guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/bring.err
 	check "a program is brought by the guest agent: exit 0" same "$?" 0
 	sed 's/^/# /' /tmp/bring.err
@@ -169,7 +169,7 @@ step_marker()
 {
 	DURATION=40s
 	# shellcheck disable=SC2016 # for the shell that record starts
-	triggered marker marker=slow mark --blame --blame-options '--last 10s --budget 300ms' -e default \
+	triggered marker marker=slow mark --blame='--last 10s --budget 300ms' -e default \
 		--on-over 'echo "over: $KVMFT_SESSION:" $(ls "$KVMFT_SESSION"); exit 7' -e sched:sched_switch -e sched:sched_wakeup
 	check "... a file for markers is named" grep -q 'vm1: .* written to /[^ ]*/kvmft[^ ]*/trace_marker$' /tmp/marker.err
 }
