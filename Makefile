@@ -48,7 +48,7 @@ dry_run := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),1)
 make_program = $(MAKE)
 
 # ---- targets that need packages install what is missing (NODEPS=1: never) ----
-needs_build := check check-all demo bench fuzz lint
+needs_build := check check-all demo tour bench fuzz lint
 ifneq ($(filter $(needs_build),$(MAKECMDGOALS)),)
 ifeq ($(filter 1,$(NODEPS) $(dry_run)),)
 deps_set := $(if $(filter check-all,$(MAKECMDGOALS)),matrix,$(if $(filter-out \
@@ -197,7 +197,7 @@ define newline
 
 endef
 
-.PHONY: all tests test-tools unit-tests check check-all demo bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
+.PHONY: all tests test-tools unit-tests check check-all demo tour bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 
@@ -282,6 +282,10 @@ skill: $(prog)
 demo: $(prog)
 	$(Q)KVMFT=$(abspath $(prog)) sh contrib/demo
 
+# The captures of kvmft-tour(7); WALKS='first stolen': only these.
+tour: test-tools
+	$(Q)KVMFT=$(abspath $(prog)) sh contrib/tour $(WALKS)
+
 bench:
 	$(Q)sh tests/bench/run '$(make_program)' '$(O)'
 
@@ -352,6 +356,7 @@ help:
 	@echo '  install-static  what record --guest --push brings into guests'
 	@echo '  check-all  check plus the long matrices (kernels, compilers)'
 	@echo '  demo       record a real host and a real guest, merge and verify'
+	@echo '  tour       the captures of kvmft-tour(7), in $$(O)/tour (WALKS=...: only these walks)'
 	@echo '  bench      speed ratios against peers, measured in one run'
 	@echo '  fuzz       run all fuzz targets (FUZZ_SECONDS each)'
 	@echo '  lint       style, static analysis, layering, manual pages'

@@ -309,7 +309,8 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb) __must_check;
  */
 enum kstacks { KSTACKS_NONE, KSTACKS_OPTION, KSTACKS_TRIGGER };
 enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *name);
-int kinst_stacks_of_all(struct kinst *k, struct kvmft_err *err) __must_check; /* the option */
+/* One of these two options: stacks of programs are `userstacktrace`. */
+int kinst_stacks_of_all(struct kinst *k, const char *option, struct kvmft_err *err) __must_check;
 
 /* ---- kernel symbols, kprobes, and variables read through them ---- */
 

@@ -29,7 +29,7 @@ static const struct opt record_options[] = {
 		      "'full': all sets, and all events of KVM (default: default, without -e)"),
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
-	       "at that moment"),
+	       "at that moment; 'user': with all events that of the program, as the VMM"),
 	OPTION(0, "symbols", OPT_FLAG, struct record_config, symbols, NULL,
 	       "in a guest: keep its functions' names and addresses, for those in the host's events"),
 	OPTION(0, "guest-processes", OPT_FLAG, struct record_config, guest_processes, NULL,

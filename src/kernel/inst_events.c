@@ -175,11 +175,11 @@ enum kstacks kinst_stacks(const struct kinst *k, const char *sys, const char *na
 	return kfile_exists(k->dirfd, "options/stacktrace") ? KSTACKS_OPTION : KSTACKS_NONE;
 }
 
-int kinst_stacks_of_all(struct kinst *k, struct kvmft_err *err)
+int kinst_stacks_of_all(struct kinst *k, const char *option, struct kvmft_err *err)
 {
-	int got = knob_write(NULL, k->dirfd, "options/stacktrace", "1", NULL);
+	int got = knob_write(NULL, k->dirfd, TEXTF("options/%s", option), "1", NULL);
 
-	return err_why(err, got, "cannot set option stacktrace of %s", k->name);
+	return err_why(err, got, "cannot set option %s of %s", option, k->name);
 }
 
 int kinst_trigger(struct kinst *k, const char *sys, const char *name, const char *text,

@@ -141,6 +141,7 @@ struct record {
 	bool want_net_id;
 	struct record_stacks {
 		struct kevent_list ev; /* --stacks */
+		bool user;	       /* --stacks user: of programs, at each event */
 		uint32_t id;	       /* of ftrace:kernel_stack */
 		int kallsyms;	       /* open, while names may still be read; -1 */
 	} stacks;

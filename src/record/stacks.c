@@ -3,7 +3,8 @@
  * stacks.c: --stacks, the kernel's stacks at events.
  *
  * The trigger stacktrace makes the kernel store an event of its own, ftrace:kernel_stack, right
- * after the one that it is set on. It contains addresses. Their names are looked up at the end,
+ * after the one that it is set on. `user` is an option of the instance instead, by which each event is followed by
+ * ftrace:user_stack. It contains addresses. Their names are looked up at the end,
  * only of those that occur, so that a capture does not expose all symbols of a machine; a recorder
  * that was killed leaves addresses. /proc/kallsyms is opened before privileges are dropped, and
  * read afterwards: what it shows is decided when it is opened.
@@ -30,7 +31,10 @@ int record_stacks_events(struct record *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < r->c->stacks.n && !ret; i++)
-		ret = kevent_expand(r->t, r->c->stacks.v[i], ev, r->err);
+		if (!strcmp(r->c->stacks.v[i], "user"))
+			r->stacks.user = true;
+		else
+			ret = kevent_expand(r->t, r->c->stacks.v[i], ev, r->err);
 	for (size_t i = 0; i < ev->n && !ret; i++)
 		if (!kevent_list_has(&r->events, ev->v[i].sys, ev->v[i].name))
 			ret = kevent_list_add(&r->events, ev->v[i].sys, ev->v[i].name, NULL);
@@ -70,9 +74,10 @@ int record_stacks_arm(struct record *r)
 {
 	const struct kevent_list *ev = &r->stacks.ev;
 	enum kstacks can = KSTACKS_TRIGGER;
+	int ret = r->stacks.user ? kinst_stacks_of_all(r->k, "userstacktrace", r->err) : 0;
 
-	if (!ev->n)
-		return 0;
+	if (ret || !ev->n)
+		return ret;
 	for (size_t i = 0; i < ev->n; i++)
 		can = MIN(can, kinst_stacks(r->k, ev->v[i].sys, ev->v[i].name));
 	if (can == KSTACKS_NONE)
@@ -93,18 +98,18 @@ int record_stacks_arm(struct record *r)
 					ev->v[i].sys, ev->v[i].name);
 	if (!r->c->quiet)
 		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");
-	return kinst_stacks_of_all(r->k, r->err);
+	return kinst_stacks_of_all(r->k, "stacktrace", r->err);
 }
 
 int record_stacks_facts(struct record *r)
 {
-	char sys[] = STACK_SYS, name[] = STACK_NAME;
-	const struct kevent stack = { .sys = sys, .name = name };
+	char sys[] = STACK_SYS, name[] = STACK_NAME, user_name[] = "user_stack";
+	const struct kevent stack = { .sys = sys, .name = name }, user = { .sys = sys, .name = user_name };
 	_cleanup_free_ char *text = NULL;
-	int ret = 0;
+	int ret = r->stacks.user ? record_facts_event(r, &user) : 0;
 
-	if (!r->stacks.ev.n)
-		return 0;
+	if (ret || !r->stacks.ev.n)
+		return ret;
 	ret = kevent_format(r->t, STACK_SYS, STACK_NAME, &text);
 	ret = ret ?: kevent_format_id(text, &r->stacks.id);
 	if (ret)

@@ -161,7 +161,7 @@ screen()
 {
 	shown=$1
 	shift
-	for width in 80 120 200; do
+	for width in ${widths:-80 120 200}; do
 		want=$golden/screen-$shown-$width.out
 		terminal $width "" "$@"
 		status_is 0 "$shown on a terminal of $width columns"
@@ -174,6 +174,18 @@ screen merge "$kvmft" merge -q --to 9us host guest=one
 screen report "$kvmft" report -i access
 screen latency "$kvmft" latency irq -q -C 2 host guest=one
 screen verify "$kvmft" verify host guest=one
+# What is not a table that grows with the terminal: at 80x24.
+widths=80
+screen help "$kvmft" help
+ok "... in 24 lines" test "$(wc -l <"$out")" -le 24
+screen help-record "$kvmft" help record
+screen blame "$kvmft" blame -q host guest=one
+screen clock "$kvmft" clock host
+terminal 80 "" "$kvmft"
+status_is 2 "kvmft alone"
+ok "... is help" diff "$golden/screen-help-80.out" "$out"
+terminal 80 "" "$kvmft" list
+is "$(awk 'length > 80' "$out" | head -n 3)" "" "list fits 80 columns"
 
 # Where the names leave no room, they have lines of their own; what is said below is folded.
 terminal 70 "" env NO_COLOR=1 "$kvmft" latency all --all -q --worst 0 host guest=one

@@ -165,6 +165,22 @@ out_has 'ftrace:kernel_stack: 0xffffffff81000010 <- ' "no kallsyms at all: addre
 
 # ---- recording ----
 
+# Of programs, by frame pointers: a sleep in main's callee, in a program whose addresses are fixed.
+need_tracefs "record --stacks user"
+cat >"$tmp/usersleep.c" <<'END'
+#include <unistd.h>
+__attribute__((noinline)) int nap(int n) { usleep(20000); return n; }
+int main(void) { int s = 0; for (int i = 0; i < 5; i++) s += nap(i); return s != 10; }
+END
+"${CC:-cc}" -O1 -fno-omit-frame-pointer -fno-pie -no-pie -o "$tmp/usersleep" "$tmp/usersleep.c"
+run timeout 300 "$kvmft" record --as host -o "$tmp/user" -e none -e 'sched:sched_switch/prev_comm == "usersleep"/' \
+	--stacks user -- "$tmp/usersleep"
+status_is 0 "record --stacks user"
+nothing_left "user stacks"
+run "$kvmft" merge -q -e sched_switch,user_stack "$tmp/user"
+is "$(grep -c 'usersleep.* sched:sched_switch' "$out")" "$(grep -c ' ftrace:user_stack: ' "$out")" "each event has the program's stack"
+main=$(nm "$tmp/usersleep" | sed -n 's/^0*\([0-9a-f]*\) T main$/\1/p')
+ok "... which goes up to main" test "$(grep -c "user_stack: .* => 0x${main%??}" "$out")" -ge 5
 need_recording "record --stacks"
 rec()
 {
