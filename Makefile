@@ -9,7 +9,7 @@ O          ?= build
 # One name for it, however it was given: the objects' lists of dependencies have it as well.
 override O := $(patsubst $(CURDIR)/%,%,$(abspath $(O)))
 prefix     ?= $(or $(PREFIX),/usr/local)
-sbindir    ?= $(prefix)/sbin
+bindir    ?= $(prefix)/bin
 datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
 bashcompdir ?= $(datadir)/bash-completion/completions
@@ -305,7 +305,7 @@ units := contrib/systemd/kvmft-record.service contrib/systemd/kvmft-record.timer
 units_to = $(or $(SYSTEMD_UNITDIR),$(docdir)/examples)
 examples := $(sort $(wildcard $(addprefix contrib/,fleet/* perfetto/* watchdog/* skill/SKILL.md)))
 # Where each file goes, for install and uninstall alike.
-installed = $(sbindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
+installed = $(bindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish $(docdir)/examples/kvmft.cron \
 	$(addprefix $(units_to)/,$(notdir $(units))) $(examples:contrib/%=$(docdir)/examples/%)
 # What no other program puts files into.
@@ -313,8 +313,8 @@ own_dirs = $(addprefix $(docdir)/,$(addprefix examples/,fleet perfetto skill wat
 
 install: $(prog)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(sort $(dir $(installed))))
-	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(sbindir)/kvmft
-	$(STRIP) $(DESTDIR)$(sbindir)/kvmft
+	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(bindir)/kvmft
+	$(STRIP) $(DESTDIR)$(bindir)/kvmft
 	for m in $(manuals); do $(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
 	$(INSTALL) -m 644 contrib/completion/kvmft.bash $(DESTDIR)$(bashcompdir)/kvmft
 	$(INSTALL) -m 644 contrib/completion/_kvmft $(DESTDIR)$(zshcompdir)/_kvmft
@@ -323,13 +323,13 @@ install: $(prog)
 	$(INSTALL) -m 644 $(units) $(DESTDIR)$(units_to)
 	for e in $(examples); do mode=644; [ ! -x $$e ] || mode=755; \
 		$(INSTALL) -m $$mode $$e $(DESTDIR)$(docdir)/examples/$${e#contrib/} || exit 1; done
-	sed -i 's,/usr/sbin/kvmft,$(sbindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
+	sed -i 's,/usr/bin/kvmft,$(bindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
 
 # What `record --guest --push` brings into guests, where it looks for it.
-static_to = $(sbindir)/../lib/kvmft/kvmft-static-$(machine)
+static_to = $(bindir)/../lib/kvmft/kvmft-static-$(machine)
 install-static:
 	$(Q)$(MAKE) STATIC=1 SMALL=1 O=$(O)/static
-	$(INSTALL) -d $(DESTDIR)$(sbindir) $(dir $(DESTDIR)$(static_to))
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(dir $(DESTDIR)$(static_to))
 	$(INSTALL) -m 755 $(O)/static/kvmft $(DESTDIR)$(static_to)
 	$(STRIP) $(DESTDIR)$(static_to)
 
@@ -365,7 +365,7 @@ help:
 	@echo '  deb        a Debian package in $$(O)'
 	@echo '  install uninstall clean help'
 	@echo 'variables:'
-	@echo '  O=DIR V=1 DESTDIR= prefix= (or PREFIX=) sbindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
+	@echo '  O=DIR V=1 DESTDIR= prefix= (or PREFIX=) bindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
 	@echo '  SYSTEMD_UNITDIR=DIR (install the units there; default: as examples in docdir)'
 	@echo '  STRIP=: (install with debug information); install without variables installs what was built last'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'

@@ -124,10 +124,12 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 			n++;
 			continue;
 		}
+		from = b->len;
 		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
 			  blame_amount(v, text, sizeof(text), p->time),
 			  blame_percent(p->time, length(s)), blame_causes[p->cause].name,
 			  p->name[0] ? ": " : "", p->name);
+		text_wrap(b, from, TEXTF("%*s", width + 13, ""), v->width);
 	}
 	if (n)
 		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,

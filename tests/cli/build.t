@@ -84,12 +84,12 @@ is "$(notes "$tmp/build/kvmft" 2>"$tmp/readelf")" 0 "... and none of those that 
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install
-ok "... puts the program and the manual there" test -x "$tmp/dest/usr/sbin/kvmft" -a -f "$tmp/dest/usr/share/man/man1/kvmft.1"
-is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/dest/usr/share/doc/kvmft/examples/kvmft-record.service")" /usr/sbin/kvmft \
+ok "... puts the program and the manual there" test -x "$tmp/dest/usr/bin/kvmft" -a -f "$tmp/dest/usr/share/man/man1/kvmft.1"
+is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/dest/usr/share/doc/kvmft/examples/kvmft-record.service")" /usr/bin/kvmft \
 	"... examples for cron and systemd"
 units=SYSTEMD_UNITDIR=/lib/systemd/system
 ok "install into /usr/local, with units" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/local" $units install
-is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/local/lib/systemd/system/kvmft-record.service")" /usr/local/sbin/kvmft \
+is "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$tmp/local/lib/systemd/system/kvmft-record.service")" /usr/local/bin/kvmft \
 	"... which start that program"
 ok "uninstall there" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/local" $units uninstall
 is "$(find "$tmp/local" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
@@ -143,7 +143,7 @@ err_has "this small build has no --guest-processes: use the whole kvmft" "... an
 if [ "$(uname -m)" = x86_64 ]; then
 	ok "install, without saying SMALL=1 again" "$make" -C "$top" NODEPS=1 O="$tmp/build" DESTDIR="$tmp/again" PREFIX=/opt install
 	strip -o "$tmp/stripped" "$small"
-	ok "... installs the small one, stripped, below PREFIX" cmp "$tmp/stripped" "$tmp/again/opt/sbin/kvmft"
+	ok "... installs the small one, stripped, below PREFIX" cmp "$tmp/stripped" "$tmp/again/opt/bin/kvmft"
 	size=$(wc -c <"$tmp/stripped")
 	ok "stripped, it has at most 432 KiB ($size bytes)" test "$size" -le 442368
 else

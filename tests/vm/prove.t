@@ -33,6 +33,8 @@ is "$(value '.wakeups > 20 and .wakeup_median_ns <= .wakeup_p99_ns and .wakeup_p
 	"... wake-ups are in order"
 is "$(value '.events_by_name | has("kvm:kvm_entry") and has("kvm:kvm_exit") and has("sched:sched_switch") and
 	has("kvm:kvm_write_tsc_offset")' | sort -u)" true "... with the events that matter"
+is "$(jq -r 'keys[]' "$d/json" | sort -u)" "$(jq -r 'keys[]' "$top"/contrib/results/*.jsonl | sort -u)" \
+	"... and says what those in contrib/results say"
 is "$(cat "$d/facts-host" | sed -n 's/^status=//p')" 0 "as text: exit 0"
 ok "... the alignment" grep -q '^alignment    aligned ' "$d/text"
 ok "... the offsets" grep -q '^TSC offset   right ' "$d/text"
