@@ -8,6 +8,8 @@ const struct opt_gone kvmft_gone[] = {
 	{ NULL, "allow-lost", "exit status 3 says that only events were lost", 0 },
 	{ "merge", "at", "--from T --to T", 0 },
 	{ "record", "call-graph", "--stacks EVENT", 'g' },
+	{ "diff", "clock", "--from and --to take a time of day as well", 0 },
+	{ "report", "clock", "--from and --to take a time of day as well", 0 },
 	{ NULL, "clocksource", "what --mono-raw's LAST counts is seen from its MULT, or in --guest-capture", 0 },
 	{ NULL, "cpus", "taskset -c LIST kvmft record ...", 0 },
 	{ "trace", "delay", "0.5 s are waited for events of other sides", 0 },

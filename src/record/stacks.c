@@ -3,11 +3,11 @@
  * stacks.c: --stacks, the kernel's stacks at events.
  *
  * The trigger stacktrace makes the kernel store an event of its own, ftrace:kernel_stack, right
- * after the one that it is set on. `user` is an option of the instance instead, by which each event is followed by
- * ftrace:user_stack. It contains addresses. Their names are looked up at the end,
- * only of those that occur, so that a capture does not expose all symbols of a machine; a recorder
- * that was killed leaves addresses. /proc/kallsyms is opened before privileges are dropped, and
- * read afterwards: what it shows is decided when it is opened.
+ * after the one that it is set on; by the instance's option userstacktrace, --stacks user, each
+ * event is followed by ftrace:user_stack. It contains addresses. Their names, but for a program's,
+ * are looked up at the end, only of those that occur, so that a capture does not expose all
+ * symbols of a machine; a recorder that was killed leaves addresses. /proc/kallsyms is opened
+ * before privileges are dropped, and read afterwards: what it shows is decided when it is opened.
  *
  * The kernel also fires a trigger for events that their filter rejects, so the trigger's condition
  * repeats the filter. With set_event_pid that is not so.
@@ -104,7 +104,8 @@ int record_stacks_arm(struct record *r)
 int record_stacks_facts(struct record *r)
 {
 	char sys[] = STACK_SYS, name[] = STACK_NAME, user_name[] = "user_stack";
-	const struct kevent stack = { .sys = sys, .name = name }, user = { .sys = sys, .name = user_name };
+	const struct kevent stack = { .sys = sys, .name = name };
+	const struct kevent user = { .sys = sys, .name = user_name };
 	_cleanup_free_ char *text = NULL;
 	int ret = r->stacks.user ? record_facts_event(r, &user) : 0;
 
