@@ -142,6 +142,7 @@ make_captures()
 		}
 	}' >hpet.txt
 	"$mkcap" --capture skewed skewed.txt && "$mkcap" --capture hpet hpet.txt || return
+	printf 'ffffffff81000000 T startup_64\nffffffff81000100 T delay_tsc\n' >kallsyms
 	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"
@@ -214,6 +215,10 @@ reads()
 	"kvmft verify --tsc-offset"*)
 		status_is 4 "$name"
 		out_has "outside of the time that the host recorded" "... says that this offset is wrong here"
+		;;
+	"kvmft clock host")
+		status_is 1 "$name"
+		out_has ILL "... says that its clocks are ill here"
 		;;
 	"kvmft latency net"*)
 		status_is 4 "$name"
@@ -305,6 +310,7 @@ for ex in "$tmp"/ex/*.[0-9][0-9][0-9]; do
 	case $why$prompt$cmd in
 	"not a command"*) ;;
 	'$kvmft list'* | '$kvmft record'* | '$kvmft qemu'*) live ;;
+	'$kvmft clock host') reads ;;
 	'$kvmft advise hpet') calculates "$ex" ;;
 	'$'*" -i "* | '$kvmft '[!c]*) reads ;;
 	'$'*) if [ -s "$ex.want" ]; then calculates "$ex"; else reads; fi ;;
