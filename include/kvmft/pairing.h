@@ -155,7 +155,10 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
  * are incomplete. Returns whether all were complete.
  */
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
-/* After the walk: 0, or -ENODATA with err: no event of a guest has a place in the host's time. */
+/*
+ * After the walk: 0, or -ENODATA with err: no event of any guest has a place in the host's time.
+ * Of one guest beside others, pairing_summary() tells it.
+ */
 int pairing_placed(const struct timeline *t, struct kvmft_err *err) __must_check;
 
 /* "+59094 cycles (+24.165 us)", one of them if the other is unknown or means nothing. */

@@ -465,16 +465,52 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	return 0;
 }
 
+#define NO_PLACE                                                                     \
+	"%s: none of its events has a place%s: the recorded TSC offset is not "      \
+	"the guest's, or it is of another time: record it with --clock x86-tsc, or " \
+	"give --tsc-offset N"
+
+/* Of a guest beside its host: where none of its events has a place; NULL: some have one. */
+static const char *no_place(const struct timeline *t, const struct tl_source *s)
+{
+	bool apart = s->begin < UINT64_MAX && !s->windowed && !s->followed && !tl_by_stream(t);
+
+	if (!s->guest || s->alone)
+		return NULL;
+	if (s->events && s->unplaced == s->events)
+		return "";
+	for (size_t k = 0; k < tl_sources(t) && apart; k++)
+		apart = tl_source(t, k)->guest || tl_source(t, k)->qemu ||
+			!tl_source_overlap(t, tl_source(t, k), s);
+	return apart ? " in the time that the host recorded" : NULL;
+}
+
+/* Of whom another guest, which may lie about its clock, takes nothing. */
+static bool any_placed(const struct timeline *t)
+{
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		if (s->guest && s->events > s->unplaced && !no_place(t, s))
+			return true;
+	}
+	return false;
+}
+
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 {
 	const struct hostmap *map = tl_hostmap(t);
+	const bool others = any_placed(t);
 	bool complete = true;
 
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
+		const char *end, *no = others ? no_place(t, s) : NULL;
 		struct tl_loss loss;
-		const char *end;
 
+		if (no)
+			note(NO_PLACE, s->label, no);
+		complete &= !no;
 		tl_loss(s, &loss);
 		complete &= tl_source_complete(s);
 		if (quiet && complete)
@@ -524,22 +560,13 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 
 int pairing_placed(const struct timeline *t, struct kvmft_err *err)
 {
-	for (size_t i = 0; i < tl_sources(t); i++) {
-		const struct tl_source *s = tl_source(t, i);
-		bool nowhere = s->events && s->unplaced == s->events;
-		bool apart =
-			s->begin < UINT64_MAX && !s->windowed && !s->followed && !tl_by_stream(t);
+	const bool others = any_placed(t);
 
-		for (size_t k = 0; k < tl_sources(t) && apart; k++)
-			apart = tl_source(t, k)->guest || tl_source(t, k)->qemu ||
-				!tl_source_overlap(t, tl_source(t, k), s);
-		if (s->guest && !s->alone && (nowhere || apart))
-			return err_lack(
-				err, ENODATA,
-				"%s: none of its events has a place%s: the recorded TSC offset is "
-				"not the guest's, or it is of another time: record it with "
-				"--clock x86-tsc, or give --tsc-offset N",
-				s->label, nowhere ? "" : " in the time that the host recorded");
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const char *no = no_place(t, tl_source(t, i));
+
+		if (no && !others)
+			return err_lack(err, ENODATA, NO_PLACE, tl_source(t, i)->label, no);
 	}
 	return 0;
 }

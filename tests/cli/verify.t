@@ -526,6 +526,30 @@ for what in blame "latency all" stuck clock verify "export --to json" "export --
 	[ "${what#verify}" ] || continue
 	err_has 'one: none of its events has a place: the recorded TSC offset' "... says so, too"
 done
+# A guest that lies about its clock is silent about itself alone: its capture is of another time, or in a clock that
+# leads nowhere. What is said of the other VM is what is said beside one that does not lie.
+golden=$top/tests/golden
+awk '{ print } /^(meta|[0-9])/ { gsub(/id=1/, "id=11"); gsub(/id=55/, "id=155"); gsub(/vm=1/, "vm=11"); sub(/name=one/, "name=two") }
+	/^meta/ { print } /^[0-9]/ { $1 += 2; $3 = 1 $3; print }' "$golden/latency-host.txt" >"$tmp/both.txt"
+ok "a host of two VMs" "$mkcap" --capture "$tmp/both" "$tmp/both.txt"
+ok "... the guest of one" "$mkcap" --capture "$tmp/one" "$golden/latency-guest.txt"
+for of in sound apart nowhere; do
+	awk -v by=$([ $of = sound ] || echo 2000000000) '/^[0-9]/ { $2 += by } { print }' "$golden/latency-guest.txt" >"$tmp/$of.txt"
+	"$mkcap" --capture "$tmp/$of" "$tmp/$of.txt"
+	[ $of != nowhere ] || cp "$tmp/local/meta" "$tmp/nowhere/meta"
+	for what in "blame -q --budget 1us --vm one" "latency -q all --worst 0 --format csv"; do
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $what "$tmp/both" "$tmp/one=one" "$tmp/$of=two"
+		case $of:$what in
+		*:blame*) status_is 1 "$what beside a guest that is $of: over the budget" ;;
+		sound:*) status_is 0 "$what beside a guest that is $of" ;;
+		*) status_is 3 "$what beside a guest that is $of" ;;
+		esac
+		[ $of = sound ] || err_has '^kvmft: two: none of its events has a place' "... which is said"
+		grep one "$out" >"$tmp/$of.${what%% *}"
+		ok "... and the other is told of as before" cmp "$tmp/sound.${what%% *}" "$tmp/$of.${what%% *}"
+	done
+done
 # A guest whose TSC is not KVM's: what debugfs says is not its offset. It is found as if nothing had been said.
 n=0
 for ratio in 0/0 300000000000000/48 5153960755/32; do
