@@ -913,7 +913,7 @@ static void count_losses(struct perfdata *p)
 	p->lost_nowhere += p->counted_all > told ? p->counted_all - told : 0;
 }
 
-static void note_faults(const struct perfdata *p)
+static void pd_note_faults(const struct perfdata *p)
 {
 	if (p->broken)
 		cap_note(p->c, "%" PRIu64 " samples are damaged, and left out", p->broken);
@@ -1178,7 +1178,7 @@ static void pd_finish(struct perfdata *p)
 		if (p->stream[i])
 			entries_divide(p, p->stream[i]);
 	count_losses(p);
-	note_faults(p);
+	pd_note_faults(p);
 	if (p->stacks)
 		cap_format_add(c, "ftrace", "kernel_stack", stack_format, strlen(stack_format));
 	c->complete &= !p->cut;

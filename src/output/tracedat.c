@@ -187,7 +187,7 @@ static int plan_file(struct dat *d)
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
 
 /* A guest with a capture: its CPUs are the streams of that. */
-static void put_guest(struct dat *d, const struct pairing_guest *g)
+static void dat_put_guest(struct dat *d, const struct pairing_guest *g)
 {
 	const struct capture *c = g->c.cap;
 	_cleanup_free_ int32_t *tid = NULL;
@@ -206,7 +206,7 @@ static void put_guest(struct dat *d, const struct pairing_guest *g)
 }
 
 /* One that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
-static void put_vm(struct dat *d, size_t vm)
+static void dat_put_vm(struct dat *d, size_t vm)
 {
 	const struct hostmap *m = d->p->map;
 	const struct cap_vm *cap = m->vm[vm].cap;
@@ -232,14 +232,14 @@ static void put_vm(struct dat *d, size_t vm)
 static void put_guests(struct dat *d)
 {
 	for (size_t i = 0; i < d->p->nguest; i++)
-		put_guest(d, &d->p->guest[i]);
+		dat_put_guest(d, &d->p->guest[i]);
 	for (size_t vm = 0; vm < d->p->map->nvm; vm++) {
 		bool known = false;
 
 		for (size_t i = 0; i < d->p->nguest; i++)
 			known |= d->p->guest[i].vm == vm;
 		if (!known)
-			put_vm(d, vm);
+			dat_put_vm(d, vm);
 	}
 }
 
