@@ -455,9 +455,10 @@ step_guest()
 	ends
 }
 
-# Of the guest before.
+# Of the guest before, if there is one.
 step_panic()
 {
+	[ -n "$guest" ] || boots vm1
 	hangs panic
 	wait_until 60 grep -qs 'end Kernel panic' "$RESULTS/console-$guest.log" || note "no panic seen on the console"
 	asks panic "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
