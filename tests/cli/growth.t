@@ -18,7 +18,7 @@ first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
 only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells "
-[ "${CHECK_ALL:-0}" != 1 ] || scale=4 only= first=3
+[ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
 cd "$tmp" || exit 1
@@ -460,7 +460,7 @@ grows text_gaps 4000 advise file
 grows spaces 4000 report --by process host
 grows text_gaps 250 latency --format openmetrics all file
 for command in "advise" "report -i" "latency all" "diff"; do
-	# shellcheck disable=SC2086 # words
+	# shellcheck disable=SC2046,SC2086 # words
 	grows text_gaps 2000 $command file $([ "$command" != diff ] || echo file)
 done
 grows modules 4000 stuck -i host --vm one --guest-kallsyms file

@@ -693,6 +693,7 @@ awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06
 hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or events than can be' <"$tmp/in"
 # Each time is before the one before it.
 awk 'BEGIN { for (i = 0; i < 120000; i++) printf " a-1 [000] 5000.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1\n", 999999 - i }' >"$tmp/back.txt"
+# shellcheck disable=SC3045 # dash and bash have it
 (ulimit -v 300000; "${KVMFT_PLAIN:-$top/build/kvmft}" report "$tmp/back.txt" >"$out" 2>"$err")
 out_has 'HLT +120000 ' "times that go back take no more memory than others"
 

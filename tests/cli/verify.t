@@ -534,7 +534,7 @@ awk '{ print } /^(meta|[0-9])/ { gsub(/id=1/, "id=11"); gsub(/id=55/, "id=155");
 ok "a host of two VMs" "$mkcap" --capture "$tmp/both" "$tmp/both.txt"
 ok "... the guest of one" "$mkcap" --capture "$tmp/one" "$golden/latency-guest.txt"
 for of in sound apart nowhere; do
-	awk -v by=$([ $of = sound ] || echo 2000000000) '/^[0-9]/ { $2 += by } { print }' "$golden/latency-guest.txt" >"$tmp/$of.txt"
+	awk -v by="$([ $of = sound ] || echo 2000000000)" '/^[0-9]/ { $2 += by } { print }' "$golden/latency-guest.txt" >"$tmp/$of.txt"
 	"$mkcap" --capture "$tmp/$of" "$tmp/$of.txt"
 	[ $of != nowhere ] || cp "$tmp/local/meta" "$tmp/nowhere/meta"
 	for what in "blame -q --budget 1us --vm one" "latency -q all --worst 0 --format csv"; do
