@@ -94,6 +94,12 @@ static inline uint64_t tl_field(const struct tl_item *i, size_t n)
 	return event_u64(event_type_of(i->ev), n, i->rec);
 }
 
+/* Of a gap: whether it is known how many events were lost in it, or that none were. */
+static inline bool tl_gap_counted(const struct tl_item *i)
+{
+	return i->lost || (i->gap && i->gap != GAP_UNREAD);
+}
+
 struct timeline;
 
 /* The host map, the captures and their formats are borrowed and must outlive the timeline. */

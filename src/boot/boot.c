@@ -41,6 +41,7 @@ struct boot_vm {
 	enum boot_mark now;
 	uint32_t vcpu, busy; /* entered first; how many others are not halted */
 	bool reset, loaded, placed, halted, pending, late; /* late: it may have been before */
+	bool met; /* since lost events ended last */
 	uint64_t efer, exit, bell, bell_at, waited, magic; /* efer: when long mode began */
 	const struct ksym *sym;
 	uint32_t config; /* the address at port 0xcf8 */
@@ -58,7 +59,9 @@ struct boot {
 	const struct hostmap *map;
 	const struct boot_ask *o;
 	struct pick *until;
-	struct boot_vm *vm;
+	struct boot_vm *vm, **met; /* met: those of which that is true */
+	size_t nmet;
+	bool late; /* events were lost */
 	bool ports, memory; /* accesses to devices, of any VM */
 	uint64_t lost_to;   /* events of a CPU are missing up to here; 0: none are */
 	struct u64map busy, func; /* vm << 32 | vcpu; VM, mark and place of a symbol */
@@ -104,10 +107,13 @@ static void boot_mark(struct boot_vm *v, enum boot_mark m, uint64_t at, const ch
 static void boot_forget(struct boot *b, uint64_t now, unsigned int vmm)
 {
 	u64map_free(&b->busy);
-	for (struct boot_vm *v = b->vm; v < b->vm + b->map->nvm; v++) {
+	b->late = true;
+	for (size_t i = 0; i < b->nmet; i++) {
+		struct boot_vm *v = b->met[i];
+
 		boot_spend(v, now);
 		v->vmm = vmm;
-		v->late = true;
+		v->met = vmm == LOST;
 		v->halted = v->pending = false;
 		v->busy = 0;
 		v->efer = v->exit = 0;
@@ -115,6 +121,18 @@ static void boot_forget(struct boot *b, uint64_t now, unsigned int vmm)
 		for (size_t k = 0; k < v->ndisk; k++)
 			v->disk[k].sized = false;
 	}
+	b->nmet = vmm == LOST ? b->nmet : 0;
+}
+
+static struct boot_vm *boot_meet(struct boot *b, size_t vm)
+{
+	struct boot_vm *v = &b->vm[b->map->vm[vm].of];
+
+	if (!v->met)
+		b->met[b->nmet++] = v;
+	v->met = true;
+	v->late = b->late;
+	return v;
 }
 
 /* Functions of PCI whose class is a disk's, and where their BARs are: each is sized by all ones. */
@@ -318,7 +336,7 @@ void boot_find(void *boot, const struct tl_item *i)
 	for (size_t k = 0; k < 3 && r == EV_SWITCH && !b->lost_to; k += 2) {
 		if (!f[k] || !u64map_get(&b->map->by_pid, f[k], &at))
 			continue;
-		v = &b->vm[b->map->vm[at].of];
+		v = boot_meet(b, at);
 		boot_spend(v, i->host);
 		v->vmm = k ? RUNS : !event_task_sleeps(f[1]) ? WAITS : f[1] & 2 ? BLOCKED : SLEEPS;
 	}
@@ -327,7 +345,7 @@ void boot_find(void *boot, const struct tl_item *i)
 		vm = 0; /* any thread may raise an interrupt, or be what is waited for */
 	if (vm < 0)
 		return;
-	v = &b->vm[b->map->vm[vm].of];
+	v = boot_meet(b, (size_t)vm);
 	if (i->vcpu >= 0 || (r != EV_ENTRY && r != EV_EXIT))
 		boot_event(b, v, i, r, f);
 	if (b->lost_to) { /* what was seen of it is over as soon as another CPU has it */
@@ -366,6 +384,7 @@ int boot_new(const struct timeline *t, const struct boot_ask *o, struct boot **o
 	b->o = o;
 	b->map = tl_hostmap(t);
 	b->vm = xcalloc(b->map->nvm + 1, sizeof(*b->vm));
+	b->met = xcalloc(b->map->nvm + 1, sizeof(*b->met));
 	if (o->until)
 		pick_new(t, &b->until);
 	return o->until ? pick_add_event(b->until, o->until, err) : 0;
@@ -528,6 +547,7 @@ void boot_free(struct boot *b)
 	u64map_free(&b->busy);
 	u64map_free(&b->func);
 	free(b->f);
+	free(b->met);
 	free(b->vm);
 	free(b);
 }

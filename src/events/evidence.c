@@ -240,10 +240,8 @@ static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
 {
 	if (seen)
 		return seen[role];
-	/* Of more than any kernel has, none is looked for. */
-	for (size_t i = 0, n = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
-		if (event_role_of(fmt_at(fmt, i)) == EV_VECTOR_ENTRY &&
-		    (n++ > UINT8_MAX || !event_handler_ends(fmt, fmt_at(fmt, i), NULL)))
+	for (size_t i = 0; role == EV_VECTOR_EXIT && fmt_at(fmt, i); i++)
+		if (!event_handler_ends(fmt, fmt_at(fmt, i), NULL))
 			return false;
 	for (size_t i = 0; fmt_at(fmt, i); i++)
 		if (event_role_of(fmt_at(fmt, i)) == role)

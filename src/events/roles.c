@@ -278,23 +278,42 @@ const struct event_type *event_find(const struct fmt *fmt, enum event_role role,
 	return t->have >= need ? t : event_type_of(NULL);
 }
 
+/* Of all vectors at once: each would look through all events for its end. */
+static void vectors_end(const struct fmt *fmt)
+{
+	_cleanup_(u64map_free) struct u64map ends = { 0 };
+	const struct fmt_event *ev;
+	struct hash_key key;
+
+	hash_key_init(&key);
+	for (size_t i = 0; (ev = fmt_at(fmt, i)); i++)
+		if (event_role_of(ev) == EV_VECTOR_EXIT) {
+			size_t n = strlen(fmt_name(ev)) - strlen("_exit");
+
+			xu64map_put(&ends, hash_bytes(&key, fmt_name(ev), n), 1);
+		}
+	for (size_t i = 0; (ev = fmt_at(fmt, i)); i++)
+		if (event_role_of(ev) == EV_VECTOR_ENTRY) {
+			struct event_type *t = ((const struct fmt_line *)ev)->meaning;
+			size_t n = strlen(fmt_name(ev)) - strlen("_entry");
+			uint64_t name = hash_bytes(&key, fmt_name(ev), n);
+
+			t->ends = u64map_get(&ends, name, NULL) ? ENDS : ENDS_NOT;
+		}
+}
+
 /* The role of the end is the one after that of the beginning. */
 bool event_handler_ends(const struct fmt *fmt, const struct fmt_event *ev,
 			const bool seen[EV_ROLES])
 {
 	enum event_role r = event_role_of(ev);
-	struct event_type *t = ((const struct fmt_line *)ev)->meaning;
-	char name[64];
+	const struct event_type *t = event_type_of(ev);
 
 	if (r != EV_IRQ_ENTRY && r != EV_SOFTIRQ_ENTRY && r != EV_VECTOR_ENTRY)
 		return true;
 	if (seen && !seen[r + 1])
 		return false;
-	if (r == EV_VECTOR_ENTRY && t->ends == ENDS_UNKNOWN) {
-		int len = (int)(strlen(fmt_name(ev)) - strlen("_entry"));
-
-		snprintf(name, sizeof(name), "%.*s_exit", MIN(len, 48), fmt_name(ev));
-		t->ends = fmt_find(fmt, "irq_vectors", name) ? ENDS : ENDS_NOT;
-	}
+	if (r == EV_VECTOR_ENTRY && t->ends == ENDS_UNKNOWN)
+		vectors_end(fmt);
 	return t->ends != ENDS_NOT;
 }

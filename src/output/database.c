@@ -587,7 +587,7 @@ int db_item(void *db, const struct tl_item *i)
 	sq_str(d->sq, i->kind == TL_GAP ? "gap" : "damage");
 	db_put_stamp(d, i->host, i->vm, i->vcpu);
 	db_put_stamp(d, i->host + i->width, i->vm, i->vcpu);
-	sq_known(d->sq, i->gap || (i->kind == TL_GAP && i->lost), (int64_t)i->lost);
+	sq_known(d->sq, i->kind == TL_GAP && tl_gap_counted(i), (int64_t)i->lost);
 	db_add(d, DB_LOSSES);
 	return d->error;
 }

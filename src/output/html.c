@@ -468,7 +468,8 @@ static void html_item(struct out *o, const struct tl_item *i)
 		html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 		html_put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz)
 						    : i->width);
-		html_put(h, i->kind == TL_GAP ? i->lost * 2 + !!i->gap : 0); /* odd: not lost */
+		html_put(h, i->kind == TL_GAP ? i->lost * 2 + (!i->lost && tl_gap_counted(i))
+					     : 0); /* odd: not lost */
 	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);

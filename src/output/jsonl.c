@@ -225,10 +225,10 @@ static void jsonl_item(struct out *o, const struct tl_item *i)
 		end.host += i->width;
 		known = out_item_time(o, &end, &t);
 		json_put_known_u64(&j, "until", known, t);
-		json_put_known_s64(&j, "lost", i->lost || i->gap, (int64_t)i->lost);
+		json_put_known_s64(&j, "lost", tl_gap_counted(i), (int64_t)i->lost);
 		jsonl->gaps++;
 		jsonl->lost += i->lost;
-		jsonl->lost_unknown |= !i->lost && !i->gap;
+		jsonl->lost_unknown |= !tl_gap_counted(i);
 	} else {
 		json_put_u64(&j, "subbuf", i->lost);
 		p->damaged++;

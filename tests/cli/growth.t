@@ -122,6 +122,18 @@ make_gaps()
 		"$makers/mkcap" --capture $side text.txt
 	done
 }
+# VMs of which nothing is seen, and gaps over which what they do is forgotten.
+make_boot_gaps()
+{
+	rm -rf host
+	awk -v n="$n" 'BEGIN {
+		for (i = 1; i <= n; i++)
+			print "meta vm id=" i + 99 "-1 pid=" i + 99 " fd=1 name=v" i "\nmeta vcpu vm=" i + 99 "-1 id=0 tid=" i + 20000 " offset=0 ratio=0 frac=48"
+		for (i = 1; i <= n; i++)
+			print 0, i * 200, 20001, "kvm_entry vcpu_id=0 rip=65520\n0 gap 1\n0", i * 200 + 100, 20001, "kvm_exit exit_reason=10 isa=1 guest_rip=4096"
+	}' >text.txt
+	"$makers/mkcap" --capture host text.txt
+}
 # Requests that never end, and doorbells for a few others.
 make_requests()
 {
@@ -448,6 +460,7 @@ grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-ev
 ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
 	awk -v bytes="$(wc -c <file)" 'END { exit !($2 > 0 && $2 * 1000 < 40 * bytes) }' costs
 grows text_boots 1000 boot file
+grows boot_gaps 2000 boot host
 grows text_rips 4000 report --by rip --percentiles file
 for what in text_down text_tasks; do
 	grows $what 2000 report --per vcpu file
