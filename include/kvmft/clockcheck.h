@@ -156,6 +156,7 @@ struct clockcheck {
 	size_t n;
 	int64_t only;
 	uint64_t until, newest; /* stamps: what is later is not judged; set by the caller */
+	bool watch; /* this is one of many passes, which see all of it; set by the caller */
 	bool lossy, no_rip;
 	const struct out_clock *clock; /* of the answer's times: set by the caller */
 	bool stray; /* there are clock events of threads whose VM is not known */

@@ -590,10 +590,13 @@ void clockcheck_feed(void *clockcheck, const struct tl_item *i)
 	struct clock_vm *vm;
 	enum event_role role;
 	ssize_t at;
+	bool seen;
 
 	c->newest = MAX(c->newest, i->host);
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
-		c->lossy |= i->kind != TL_EVENT && !i->src->index;
+		/* A watcher has seen what was removed since, and will see what is not read yet. */
+		seen = c->watch && !i->lost && (i->gap == GAP_REMOVED || i->gap == GAP_UNREAD);
+		c->lossy |= i->kind != TL_EVENT && !i->src->index && !seen;
 		return;
 	}
 	role = event_role_of(i->ev);

@@ -173,6 +173,7 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			tl_follow_no_end(now->p->t);
 			c = clockcheck_new(now->p->t, now->vm);
 			c->clock = &now->clock;
+			c->watch = true;
 			c->until = last ? UINT64_MAX : until;
 			ret = clock_walk(now, c);
 			until = MAX(until, c->newest);
