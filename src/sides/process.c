@@ -181,6 +181,8 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
 
 	if (!pid) {
 		side_leave_terminal();
+		/* It ends where what it reads ends, also where all of a unit get SIGTERM. */
+		(void)signal(SIGTERM, SIG_IGN);
 		if (!fchdir(dir))
 			execv("/proc/self/exe", argv);
 		dprintf(STDERR_FILENO, "kvmft: cannot run itself: %s\n", strerror(errno));

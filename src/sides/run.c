@@ -623,7 +623,7 @@ static int sides_end_all(struct sides *x)
 		ret = sides_wait_once(x);
 	/* The reader ends where the host's capture does; a recorder that failed wrote no end. */
 	if (x->reader > 0 && x->side[0].ret)
-		kill(x->reader, SIGTERM);
+		x->reader_killed = !kill(x->reader, SIGKILL);
 	while (!ret && x->reader > 0)
 		ret = sides_wait_once(x);
 	return ret;

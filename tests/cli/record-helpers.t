@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lane: records, beside sides.t
+# Lane: records its own
 #
 # `kvmft record` beside helpers that are killed or do not answer, and a command that does not end.
 

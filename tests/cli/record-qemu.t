@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lane: records, beside sides.t
+# Lane: records its own
 #
 # `kvmft record --qemu`: QEMU's trace events are on during the capture, and afterwards as they were,
 # whatever ends it.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lane: records, beside sides.t
+# Lane: records its own
 #
 # `kvmft record --guest` by a guest's agent, with agents that lie, and --push. What holds of any guest is in sides.t.
 
