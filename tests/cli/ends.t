@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lane: records
+# Lane: records its own
 #
 # Nothing goes on for ever: started with signals ignored, and beside files, sockets and processes that never answer.
 
