@@ -55,14 +55,21 @@ static bool cap_is_complete(int parent, const char *base)
 	       !strstr(last, " reason=error");
 }
 
-typedef int (*entry_fn)(int dir, const char *name, void *arg);
+/* bytes: adds what an entry takes on the disk; NULL: removes it. */
+static int tree_entry(int dir, const char *name, int flag, uint64_t *bytes)
+{
+	struct stat st;
 
-/*
- * Calls fn for everything in a directory that is not itself one, up to an error; depth first, no
- * link is followed.
- */
-static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn fn, entry_fn left,
-		     void *arg)
+	if (!bytes)
+		return unlinkat(dir, name, flag) ? -errno : 0;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	*bytes += (uint64_t)st.st_blocks * 512;
+	return 0;
+}
+
+/* All that is in a directory, and itself, up to an error; depth first, no link is followed. */
+static int walk_tree(int parent, const char *base, unsigned int depth, uint64_t *bytes)
 {
 	struct dirent *d;
 	struct stat st;
@@ -81,23 +88,12 @@ static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn 
 		if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			ret = -errno;
 		else if (S_ISDIR(st.st_mode))
-			ret = walk_tree(fd, d->d_name, depth + 1, fn, left, arg);
+			ret = walk_tree(fd, d->d_name, depth + 1, bytes);
 		else
-			ret = fn(fd, d->d_name, arg);
+			ret = tree_entry(fd, d->d_name, 0, bytes);
 	}
 	closedir(dir);
-	return ret ?: left(parent, base, arg);
-}
-
-static int entry_count(int dir, const char *name, void *arg)
-{
-	uint64_t *bytes = arg;
-	struct stat st;
-
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW))
-		return -errno;
-	*bytes += (uint64_t)st.st_blocks * 512;
-	return 0;
+	return ret ?: tree_entry(parent, base, AT_REMOVEDIR, bytes);
 }
 
 /* What is in a directory takes on the disk, bytes; 0: unknown. */
@@ -105,17 +101,7 @@ static uint64_t cap_disk_usage(int parent, const char *base)
 {
 	uint64_t bytes = 0;
 
-	return walk_tree(parent, base, 0, entry_count, entry_count, &bytes) ? 0 : bytes;
-}
-
-static int entry_remove(int dir, const char *name, void *arg __unused_arg)
-{
-	return unlinkat(dir, name, 0) ? -errno : 0;
-}
-
-static int folder_remove(int dir, const char *name, void *arg __unused_arg)
-{
-	return unlinkat(dir, name, AT_REMOVEDIR) ? -errno : 0;
+	return walk_tree(parent, base, 0, &bytes) ? 0 : bytes;
 }
 
 /* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
@@ -128,7 +114,7 @@ static int cap_remove(int parent, const char *base, struct kvmft_err *err)
 			       "%s exists and is not a kvmft capture: it is not touched, choose "
 			       "another name",
 			       base);
-	ret = walk_tree(parent, base, 0, entry_remove, folder_remove, NULL);
+	ret = walk_tree(parent, base, 0, NULL);
 	return err_why(err, ret, "cannot remove the old capture %s", base);
 }
 
@@ -275,8 +261,9 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 		ret = capw_name_add(n->aside, err, n->name, number);
 	}
 	if (!ret && exists(n->dir, n->aside))
-		ret = err_set(err, EEXIST, "%s.replaced to %s exist: remove those that you do not need",
-			      n->name, n->aside);
+		ret = err_set(err, EEXIST,
+			      "%s.replaced to %s exist: remove those that you do not need", n->name,
+			      n->aside);
 	ret = ret ?: capw_name_move(n, n->aside, err);
 	if (ret) {
 		n->aside[0] = '\0';
@@ -318,7 +305,7 @@ void capw_name_drop(const struct capw_name *n)
 
 #define STAMP_PREFIX "kvmft-"
 /* 9 is any digit, everything else itself */
-#define STAMP_SHAPE  "99999999T999999Z"
+#define STAMP_SHAPE "99999999T999999Z"
 
 int capw_stamp_name(int64_t t, unsigned int n, char *buf, size_t size)
 {
@@ -359,28 +346,30 @@ struct names {
 	size_t n, cap;
 };
 
-/* Others, in a directory for all, would have ours removed by putting newer ones there. */
-static bool is_own(int dirfd, const char *name, const struct stat *dir)
+static int stamp_compare(const void *a, const void *b, void *now)
 {
-	struct stat st;
+	int later_a = now && strcmp(a, now) > 0, later_b = now && strcmp(b, now) > 0;
 
-	return !fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) &&
-	       (st.st_uid == geteuid() || st.st_uid == dir->st_uid);
+	return later_a != later_b ? later_b - later_a : strcmp(a, b);
 }
 
-static int names_read(int dirfd, struct names *names)
+/* All of them, by age. */
+static int names_sorted(int dirfd, const char *now, struct names *names, struct kvmft_err *err)
 {
 	_cleanup_dir_ DIR *dir = dir_open(dirfd, ".");
+	struct stat st, its;
 	struct dirent *d;
-	struct stat st;
 	int ret = 0;
 
 	if (!dir || fstat(dirfd, &st))
-		return -errno;
+		return err_why(err, -errno, "cannot list the old captures");
 	while (!ret && (d = readdir(dir))) {
-		char (*slot)[CAPW_STAMP_SIZE];
+		char(*slot)[CAPW_STAMP_SIZE];
 
-		if (!is_stamped(d->d_name) || !is_own(dirfd, d->d_name, &st) ||
+		/* Others, in a directory for all, would have ours removed by putting newer ones there. */
+		if (!is_stamped(d->d_name) ||
+		    fstatat(dirfd, d->d_name, &its, AT_SYMLINK_NOFOLLOW) ||
+		    (its.st_uid != geteuid() && its.st_uid != st.st_uid) ||
 		    !cap_is_capture(dirfd, d->d_name))
 			continue;
 		slot = array_grow(&names->v, names->n, &names->cap, sizeof(*slot));
@@ -392,21 +381,6 @@ static int names_read(int dirfd, struct names *names)
 			ret = -ENOMEM;
 		}
 	}
-	return ret;
-}
-
-static int stamp_compare(const void *a, const void *b, void *now)
-{
-	int later_a = now && strcmp(a, now) > 0, later_b = now && strcmp(b, now) > 0;
-
-	return later_a != later_b ? later_b - later_a : strcmp(a, b);
-}
-
-/* All of them, by age. */
-static int names_sorted(int dirfd, const char *now, struct names *names, struct kvmft_err *err)
-{
-	int ret = names_read(dirfd, names);
-
 	if (ret)
 		return err_why(err, ret, "cannot list the old captures");
 	if (names->n)

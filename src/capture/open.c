@@ -8,9 +8,10 @@
 #define MAX_PIPE   ((uint64_t)2 << 30)
 #define TD_BEGIN   "\x17\x08\x44tracing"
 #define PERF_BEGIN "PERFILE2"
-#define KVMEXIT	   "perhaps counts of bcc's kvmexit, without times: kvmft exits has them live, report of a recording"
-#define PERFETTO   "perhaps a Perfetto trace, which kvmft writes but does not read"
-#define CTF	   "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
+#define KVMEXIT \
+	"perhaps counts of bcc's kvmexit, without times: kvmft exits has them live, report of a recording"
+#define PERFETTO "perhaps a Perfetto trace, which kvmft writes but does not read"
+#define CTF	 "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
 
 /*
  * Reading kvmft's own capture, a directory.
@@ -50,27 +51,11 @@
  * all that is complete is read, the rest is reported as damage.
  */
 
-static int check_version(char *line, struct kvmft_err *err)
-{
-	struct meta_rec rec;
-	uint64_t version;
-
-	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-capture") ||
-	    !meta_get_u64(&rec, "version", &version) || !version)
-		return err_set(err, EBADMSG,
-			       "not a kvmft capture: its meta does not begin like one");
-	if (version > CAPTURE_VERSION)
-		return err_set(err, EPROTONOSUPPORT,
-			       "capture has format version %llu, this kvmft reads up to %d "
-			       "(a newer kvmft is needed)",
-			       (unsigned long long)version, CAPTURE_VERSION);
-	return 0;
-}
-
 /* cut: it ends within a line. */
 static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
+	uint64_t version;
 	size_t left, number = 0;
 	struct meta_rec rec;
 	bool more = false;
@@ -84,10 +69,17 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	while ((eol = memchr(p, '\n', left))) {
 		*eol = '\0';
 		if (!number++) {
-			int ret = check_version(p, err);
-
-			if (ret)
-				return ret;
+			if (!meta_parse(p, &rec) || strcmp(rec.name, "kvmft-capture") ||
+			    !meta_get_u64(&rec, "version", &version) || !version)
+				return err_set(
+					err, EBADMSG,
+					"not a kvmft capture: its meta does not begin like one");
+			if (version > CAPTURE_VERSION)
+				return err_set(err, EPROTONOSUPPORT,
+					       "capture has format version %" PRIu64
+					       ", this kvmft reads up to %d "
+					       "(a newer kvmft is needed)",
+					       version, CAPTURE_VERSION);
 		} else if (meta_is_line(p, (size_t)(eol - p)) && meta_parse(p, &rec)) {
 			meta_apply(c, &rec);
 		} else if (eol > p) {
@@ -107,16 +99,6 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	return 0;
 }
 
-static void read_printk(struct capture *c, char *text)
-{
-	cap_set_printk(c, text, strlen(text));
-}
-
-static void cap_read_kallsyms(struct capture *c, char *text)
-{
-	cap_set_kallsyms(c, text, strlen(text));
-}
-
 const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_CMDLINES] = "saved_cmdlines",
 	[CAP_TEXT_TGIDS] = "saved_tgids",
@@ -124,17 +106,9 @@ const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_KALLSYMS] = "kallsyms",
 };
 
-typedef void text_parser(struct capture *c, char *text);
-
 /* All are optional: without them only recorded task names are known. */
 static void cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
 {
-	static text_parser *const parse[] = {
-		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
-		[CAP_TEXT_TGIDS] = cap_parse_tgids,
-		[CAP_TEXT_PRINTK] = read_printk,
-		[CAP_TEXT_KALLSYMS] = cap_read_kallsyms,
-	};
 	const uint64_t told = cap_priv(c)->text[which].told ? cap_priv(c)->text[which].bytes : 0;
 	const char *name = cap_text_names[which];
 	_cleanup_free_ char *text = NULL;
@@ -153,8 +127,15 @@ static void cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum
 		cap_note(c, "%s is cut short: it ends inside a line", name);
 	if (n > 0 && !more && strlen(text) < (size_t)n)
 		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
-	if (n >= 0)
-		parse[which](c, text);
+	if (n < 0)
+		return;
+	switch (which) {
+	case CAP_TEXT_CMDLINES: cap_parse_cmdlines(c, text); break;
+	case CAP_TEXT_TGIDS: cap_parse_tgids(c, text); break;
+	case CAP_TEXT_PRINTK: cap_set_printk(c, text, strlen(text)); break;
+	case CAP_TEXT_KALLSYMS: cap_set_kallsyms(c, text, strlen(text)); break;
+	default: break;
+	}
 }
 
 /* The number in "PREFIXnnn", if it is written exactly as `fmt` would write it. */
@@ -652,30 +633,19 @@ int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *e
 	return open_with(path, NULL, out, err);
 }
 
-static void free_priv(struct cap_priv *p)
+/* What it holds, but for priv. */
+static void free_lists(const struct capture *c)
 {
-	size_t i;
-
-	if (!p)
-		return;
-	cap_dir_close(&p->dir);
-	util_close_fd(&p->fd);
-	for (i = 0; i < p->ninstance; i++)
-		free(p->instance[i]);
-	free(p->instance);
-	free(p->table);
-	u64map_free(&p->task_by_tid);
-	u64map_free(&p->vm_by_id);
-	u64map_free(&p->vcpu_last);
-	u64map_free(&p->damage_by_text);
-	cap_unpacker_free(p->unpacker);
-	if (p->maker.free)
-		p->maker.free(p->maker.arg);
-	free(p);
-}
-
-static void free_lists(struct capture *c)
-{
+	void *const all[] = {
+		c->format,     c->cpu,	    c->stream,	       c->vm,
+		c->param,      c->qemu,	    c->pvclock,	       c->pause,
+		c->bracket,    c->sample,   c->task,	       c->loss,
+		c->damage,     c->shift,    c->path,	       c->end_reason,
+		c->lacks,      c->clock,    c->uname,	       c->arch,
+		c->hypervisor, c->uuid,	    c->clocksource,    c->end_clocksource,
+		c->vendor,     c->tool,	    c->tsc_khz_source, c->sched_source,
+		c->printk,     c->kallsyms,
+	};
 	size_t i;
 
 	for (i = 0; i < c->nformat; i++) {
@@ -702,50 +672,40 @@ static void free_lists(struct capture *c)
 		free(c->damage[i].text);
 	for (i = 0; i < c->nshift; i++)
 		free(c->shift[i].sample);
-	free(c->format);
-	free(c->cpu);
-	free(c->stream);
-	free(c->vm);
 	for (i = 0; i < c->nparam; i++) {
 		free(c->param[i].module);
 		free(c->param[i].name);
 		free(c->param[i].value);
 	}
-	free(c->param);
-	free(c->qemu);
-	free(c->pvclock);
-	free(c->pause);
-	free(cap_priv(c)->begun);
-	free(c->bracket);
-	free(c->sample);
-	free(c->task);
-	free(c->loss);
-	free(c->damage);
-	free(c->shift);
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		free(all[i]);
+	strings_free(c->gone, c->ngone);
 }
 
 void capture_close(struct capture *c)
 {
+	struct cap_priv *p = c ? c->priv : NULL;
+
 	if (!c)
 		return;
 	free_lists(c);
-	free_priv(c->priv);
-	free(c->path);
-	free(c->end_reason);
-	free(c->lacks);
-	free(c->clock);
-	free(c->uname);
-	free(c->arch);
-	free(c->hypervisor);
-	free(c->uuid);
-	free(c->clocksource);
-	free(c->end_clocksource);
-	free(c->vendor);
-	free(c->tool);
-	free(c->tsc_khz_source);
-	free(c->sched_source);
-	free(c->printk);
-	free(c->kallsyms);
-	strings_free(c->gone, c->ngone);
+	if (p) {
+		void *const mine[] = { p->instance, p->table, p->begun };
+
+		cap_dir_close(&p->dir);
+		util_close_fd(&p->fd);
+		for (size_t i = 0; i < p->ninstance; i++)
+			free(p->instance[i]);
+		u64map_free(&p->task_by_tid);
+		u64map_free(&p->vm_by_id);
+		u64map_free(&p->vcpu_last);
+		u64map_free(&p->damage_by_text);
+		cap_unpacker_free(p->unpacker);
+		if (p->maker.free)
+			p->maker.free(p->maker.arg);
+		for (size_t i = 0; i < ARRAY_SIZE(mine); i++)
+			free(mine[i]);
+		free(p);
+	}
 	free(c);
 }

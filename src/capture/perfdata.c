@@ -312,34 +312,13 @@ static struct pd_facts facts_at(const struct pd_places *at, const uint8_t *b)
 				  .cpu = at->cpu == NOWHERE ? UINT32_MAX : load_u32(b + at->cpu) };
 }
 
-/*
- * The part of a chain of callers that is the kernel's. Its n addresses are divided by marks, which
- * are the last 4095 numbers that there are, in what is the kernel's, the program's and the guests'.
- */
-static int take_stack(struct cursor *c, struct pd_sample *s)
-{
-	uint64_t n, at;
-	bool kernel = false;
-
-	if (cur_u64(c, &n) || n > c->left / 8)
-		return -EBADMSG;
-	for (const uint8_t *p = c->p; n--; p += 8) {
-		(void)!cur_u64(c, &at);
-		if (at >= (uint64_t)-4095)
-			kernel = at == (uint64_t)-128 && !s->nstack;
-		s->stack = s->nstack ? s->stack : p;
-		s->nstack += kernel && at < (uint64_t)-4095;
-	}
-	return 0;
-}
-
 /* 1; 0: an event that is not a tracepoint; -EBADMSG. */
 static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct pd_sample *s)
 {
 	const struct pd_layout *l = &p->layout[0];
 	struct cursor c = r->body;
 	const uint8_t *b;
-	uint64_t n = 1;
+	uint64_t n = 1, at;
 
 	if (p->layout_of.n) { /* all layouts have the id at the same place */
 		if (c.left < l->sample.id + 8u)
@@ -361,9 +340,24 @@ static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct
 		    cur_skip(&c, (size_t)(8 * (times + n * each))))
 			return -EBADMSG;
 	}
+	/*
+	 * The part of a chain of callers that is the kernel's. Its n addresses are divided by marks, which
+	 * are the last 4095 numbers that there are, in what is the kernel's, the program's and the guests'.
+	 */
 	s->nstack = 0;
-	if ((l->sample_type & CALLCHAIN) && take_stack(&c, s))
-		return -EBADMSG;
+	if (l->sample_type & CALLCHAIN) {
+		bool kernel = false;
+
+		if (cur_u64(&c, &n) || n > c.left / 8)
+			return -EBADMSG;
+		for (b = c.p; n--; b += 8) {
+			(void)!cur_u64(&c, &at);
+			if (at >= (uint64_t)-4095)
+				kernel = at == (uint64_t)-128 && !s->nstack;
+			s->stack = s->nstack ? s->stack : b;
+			s->nstack += kernel && at < (uint64_t)-4095;
+		}
+	}
 	if (cur_u32(&c, &s->raw_len) || cur_bytes(&c, s->raw_len, &s->raw) || s->raw_len < 8)
 		return -EBADMSG; /* the fields that all events have take 8 bytes */
 	return 1;
@@ -635,29 +629,23 @@ static int pipe_records(struct perfdata *p)
 	return ret;
 }
 
-/* If samples differ, an id must identify them, at a place that they all share. */
-static bool ids_agree(const struct perfdata *p)
+static int read_attrs(struct perfdata *p)
 {
 	const struct pd_layout *a = &p->layout[0];
+	uint64_t room = p->size;
+	int ret = p->pipe ? pipe_records(p) : file_attrs(p, NULL);
+	bool agree = true;
 
+	/* If samples differ, an id must identify them, at a place that they all share. */
 	for (size_t i = 0; i < p->nlayout; i++) {
 		const struct pd_layout *l = &p->layout[i];
 
-		if (l->sample.id == NOWHERE || l->sample.id != a->sample.id ||
-		    l->id_all != a->id_all ||
-		    (l->id_all &&
-		     l->trailer.size - l->trailer.id != a->trailer.size - a->trailer.id))
-			return false;
+		agree &= l->sample.id != NOWHERE && l->sample.id == a->sample.id &&
+			 l->id_all == a->id_all &&
+			 (!l->id_all ||
+			  l->trailer.size - l->trailer.id == a->trailer.size - a->trailer.id);
 	}
-	return true;
-}
-
-static int read_attrs(struct perfdata *p)
-{
-	uint64_t room = p->size;
-	int ret = p->pipe ? pipe_records(p) : file_attrs(p, NULL);
-
-	if (!ret && p->nlayout > 1 && !ids_agree(p))
+	if (!ret && p->nlayout > 1 && !agree)
 		return err_set(
 			p->err, EBADMSG,
 			"its samples have several layouts, and nothing says which has which");
@@ -756,36 +744,6 @@ static void scan_lost(struct perfdata *p, struct pd_record *r)
 }
 
 /*
- * A counter, read when perf ended: it includes the samples that PD_LOST reports, and those not
- * followed by such a record.
- */
-static void scan_lost_samples(struct perfdata *p, struct pd_record *r)
-{
-	const uint16_t by_filter = 1 << 15; /* not wanted: no loss */
-	const struct pd_facts f = pd_trailer(p, r);
-	uint64_t count, cpu;
-
-	if (cur_u64(&r->body, &count) || (r->misc & by_filter))
-		return;
-	add_capped(&p->counted_all, count);
-	if (u64map_get(&p->cpu_of, f.id, &cpu))
-		add_capped(&p->counted[cpu], count);
-}
-
-/* nr, nr x { id, number of the event, CPU, thread }; perf writes it before any counter. */
-static void scan_id_index(struct perfdata *p, struct pd_record *r)
-{
-	uint64_t n, id, cpu;
-
-	if (cur_u64(&r->body, &n))
-		return;
-	while (n-- && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
-	       !cur_u64(&r->body, &cpu) && !cur_skip(&r->body, 8) && p->cpu_of.n < MAX_IDS)
-		if (cpu < CAPTURE_MAX_CPUS)
-			xu64map_put(&p->cpu_of, id, cpu);
-}
-
-/*
  * PD_COMM: pid, tid, name; NUL and filling behind it. PD_FORK: pid, ppid, tid, ptid: the new thread
  * has the name of the old one.
  */
@@ -805,22 +763,11 @@ static void scan_task(struct perfdata *p, struct pd_record *r)
 	task(p->c, MAX_COMMS, pid, tid, parent ? parent->comm : comm);
 }
 
-/* shift, mult, zero: perf's clock in ns = zero + (TSC * mult >> shift). */
-static void scan_time_conv(struct perfdata *p, struct pd_record *r)
-{
-	uint64_t shift, mult, zero;
-
-	if (cur_u64(&r->body, &shift) || cur_u64(&r->body, &mult) || cur_u64(&r->body, &zero) ||
-	    shift > 32 || !mult || mult > UINT32_MAX)
-		return;
-	p->c->line = (struct cap_line){ true, { zero, (uint32_t)mult, (uint8_t)shift } };
-}
-
 /* All records, once. */
 static int scan_records(struct perfdata *p)
 {
+	uint64_t at = p->begin, n, id, cpu, shift, mult;
 	struct pd_record r;
-	uint64_t at = p->begin;
 	int ret = 0;
 
 	if (p->end > FAR_OFF)
@@ -829,11 +776,37 @@ static int scan_records(struct perfdata *p)
 		switch (r.type) {
 		case PD_SAMPLE: scan_sample(p, &r); break;
 		case PD_LOST: scan_lost(p, &r); break;
-		case PD_LOST_SAMPLES: scan_lost_samples(p, &r); break;
+		/*
+		 * A counter, read when perf ended: it includes the samples that PD_LOST reports, and those
+		 * not followed by such a record. What a filter dropped (bit 15) is no loss.
+		 */
+		case PD_LOST_SAMPLES:
+			id = pd_trailer(p, &r).id;
+			if (cur_u64(&r.body, &n) || r.misc >> 15 & 1)
+				break;
+			add_capped(&p->counted_all, n);
+			if (u64map_get(&p->cpu_of, id, &cpu))
+				add_capped(&p->counted[cpu], n);
+			break;
 		case PD_COMM:
 		case PD_FORK: scan_task(p, &r); break;
-		case PD_ID_INDEX: scan_id_index(p, &r); break;
-		case PD_TIME_CONV: scan_time_conv(p, &r); break;
+		/* nr, nr x { id, number of the event, CPU, thread }; perf writes it before any counter. */
+		case PD_ID_INDEX:
+			n = cur_u64(&r.body, &n) ? 0 : n;
+			while (n-- && !cur_u64(&r.body, &id) && !cur_skip(&r.body, 8) &&
+			       !cur_u64(&r.body, &cpu) && !cur_skip(&r.body, 8) &&
+			       p->cpu_of.n < MAX_IDS)
+				if (cpu < CAPTURE_MAX_CPUS)
+					xu64map_put(&p->cpu_of, id, cpu);
+			break;
+		/* shift, mult, zero: perf's clock in ns = zero + (TSC * mult >> shift). */
+		case PD_TIME_CONV:
+			if (!cur_u64(&r.body, &shift) && !cur_u64(&r.body, &mult) &&
+			    !cur_u64(&r.body, &n) && shift <= 32 && mult && mult <= UINT32_MAX)
+				p->c->line =
+					(struct cap_line){ true,
+							   { n, (uint32_t)mult, (uint8_t)shift } };
+			break;
 		case PD_AUXTRACE: p->aux++; break;
 		case PD_COMPRESSED:
 		case PD_COMPRESSED2:
@@ -911,22 +884,6 @@ static void count_losses(struct perfdata *p)
 	}
 	told += placed;
 	p->lost_nowhere += p->counted_all > told ? p->counted_all - told : 0;
-}
-
-static void pd_note_faults(const struct perfdata *p)
-{
-	if (p->broken)
-		cap_note(p->c, "%" PRIu64 " samples are damaged, and left out", p->broken);
-	if (p->elsewhere)
-		cap_note(p->c, "%" PRIu64 " samples of CPUs or threads beyond %d are left out",
-			 p->elsewhere, CAPTURE_MAX_CPUS);
-	if (p->aux)
-		cap_note(p->c,
-			 "%" PRIu64 " records of AUX data (a processor's hardware trace) left out",
-			 p->aux);
-	if (p->lost_nowhere)
-		cap_note(p->c, "%" PRIu64 " events were lost, on CPUs that the file does not name",
-			 p->lost_nowhere);
 }
 
 /* ---- making sub-buffers ---- */
@@ -1144,18 +1101,6 @@ static int perfdata_check(const struct perfdata *p)
 	return 0;
 }
 
-/* What ftrace calls the clocks of perf record -k. */
-static const char *perf_clock_name(const struct perfdata *p)
-{
-	static const char *const names[] = {
-		[0] = "realtime", [1] = "mono", [4] = "mono_raw", [7] = "boot", [11] = "tai"
-	};
-
-	if (!p->use_clockid)
-		return "perf";
-	return p->clockid < ARRAY_SIZE(names) && names[p->clockid] ? names[p->clockid] : "unknown";
-}
-
 static const char stack_format[] =
 	"name: kernel_stack\nID: 4\nformat:\n"
 	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
@@ -1169,6 +1114,10 @@ static const char stack_format[] =
 /* What was read, as a capture. */
 static void pd_finish(struct perfdata *p)
 {
+	/* What ftrace calls the clocks of perf record -k. */
+	static const char *const names[12] = {
+		[0] = "realtime", [1] = "mono", [4] = "mono_raw", [7] = "boot", [11] = "tai"
+	};
 	struct subbuf_geom *g = &p->w.g;
 	struct capture *c = p->c;
 
@@ -1178,7 +1127,18 @@ static void pd_finish(struct perfdata *p)
 		if (p->stream[i])
 			entries_divide(p, p->stream[i]);
 	count_losses(p);
-	pd_note_faults(p);
+	if (p->broken)
+		cap_note(c, "%" PRIu64 " samples are damaged, and left out", p->broken);
+	if (p->elsewhere)
+		cap_note(c, "%" PRIu64 " samples of CPUs or threads beyond %d are left out",
+			 p->elsewhere, CAPTURE_MAX_CPUS);
+	if (p->aux)
+		cap_note(c,
+			 "%" PRIu64 " records of AUX data (a processor's hardware trace) left out",
+			 p->aux);
+	if (p->lost_nowhere)
+		cap_note(c, "%" PRIu64 " events were lost, on CPUs that the file does not name",
+			 p->lost_nowhere);
 	if (p->stacks)
 		cap_format_add(c, "ftrace", "kernel_stack", stack_format, strlen(stack_format));
 	c->complete &= !p->cut;
@@ -1191,7 +1151,9 @@ static void pd_finish(struct perfdata *p)
 	if (p->release)
 		cap_set_str(&c->uname,
 			    TEXTF("Linux %s %s %s", p->host ?: "-", p->release, p->arch ?: ""));
-	cap_set_str(&c->clock, perf_clock_name(p));
+	cap_set_str(&c->clock, !p->use_clockid			? "perf"
+			       : p->clockid < ARRAY_SIZE(names) ? names[p->clockid] ?: "unknown"
+								: "unknown");
 	c->subbuf_size = g->size;
 	p->made_stream = UINT32_MAX;
 	xdone(subbuf_writer_init(&p->w, g, emit, NULL));

@@ -34,9 +34,8 @@ static int find_file(const struct cap_dir *dir, const char *name)
 
 static bool session_is_capture(const struct cap_dir *dir, const char *name)
 {
-	int ret;
+	int ret = find_file(dir, TEXTF("%s/meta", name));
 
-	ret = find_file(dir, TEXTF("%s/meta", name));
 	return !ret || ret == -EACCES;
 }
 
@@ -93,29 +92,13 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 	return 0;
 }
 
-static int take_line(struct found *f, char *line, bool first)
-{
-	struct meta_rec rec;
-	uint32_t version;
-
-	if (!meta_parse(line, &rec))
-		return session_bad(f, "has an invalid line");
-	if (first &&
-	    (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
-		return session_bad(f, "is not a kvmft session");
-	if (first && version > SESSION_VERSION)
-		return err_lack(f->err, EPROTONOSUPPORT,
-				"%s is a session of version %u, this kvmft knows %d: a newer one "
-				"is needed",
-				f->root, version, SESSION_VERSION);
-	return strcmp(rec.name, "side") ? 0 : take_side(f, &rec);
-}
-
 static int session_by_file(struct found *f)
 {
 	_cleanup_free_ char *text = NULL;
+	struct meta_rec rec;
 	char *save, *line;
 	bool more, first = true;
+	uint32_t version;
 	ssize_t n = cap_read_file(&f->dir, SESSION_FILE, SESSION_MAX, &text, &more);
 	int ret = 0;
 
@@ -124,7 +107,18 @@ static int session_by_file(struct found *f)
 	if (more || strlen(text) != (size_t)n)
 		return session_bad(f, "is not a kvmft session");
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save)) {
-		ret = take_line(f, line, first);
+		if (!meta_parse(line, &rec))
+			return session_bad(f, "has an invalid line");
+		if (first &&
+		    (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
+			return session_bad(f, "is not a kvmft session");
+		if (first && version > SESSION_VERSION)
+			return err_lack(
+				f->err, EPROTONOSUPPORT,
+				"%s is a session of version %u, this kvmft knows %d: a newer one "
+				"is needed",
+				f->root, version, SESSION_VERSION);
+		ret = strcmp(rec.name, "side") ? 0 : take_side(f, &rec);
 		first = false;
 	}
 	return ret || f->s->n ? ret : session_bad(f, "names no sides");
@@ -184,9 +178,7 @@ static int by_captures(struct found *f)
 		return 0;
 	array_sort(l.v, l.n, compare_names);
 	for (size_t i = 0; i < l.n; i++) {
-		char meta[300];
-		_cleanup_free_ char *side =
-			(snprintf(meta, sizeof(meta), "%s/meta", l.v[i]), side_in(&f->dir, meta));
+		_cleanup_free_ char *side = side_in(&f->dir, TEXTF("%s/meta", l.v[i]));
 
 		if (!side)
 			return err_set(f->err, EBADMSG,

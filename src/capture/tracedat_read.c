@@ -286,31 +286,9 @@ static int td_cmdlines(struct td *t, struct cursor *cur)
 
 /* ---- options that carry facts, of both versions; the list is behind them ---- */
 
-/* The option as text: up to its first NUL, or all of it. */
-static char *opt_text(const struct cursor *opt)
-{
-	return xstrndup(opt->left ? (const char *)opt->p : "", opt->left);
-}
-
-static void opt_str(char **slot, const struct cursor *opt)
-{
-	_cleanup_free_ char *text = opt_text(opt);
-
-	cap_set_str(slot, text);
-}
-
-static void opt_clock(struct td *t, struct cursor opt)
-{
-	_cleanup_free_ char *text = opt_text(&opt);
-
-	t->has_clock = true;
-	cap_parse_clock(&t->c->clock, text);
-}
-
 /* ASCII number, times `scale` added to every stamp. */
-static bool td_time_add(struct td *t, struct cursor opt, int64_t scale, const char *what)
+static bool td_time_add(struct td *t, const char *text, int64_t scale, const char *what)
 {
-	_cleanup_free_ char *text = opt_text(&opt);
 	int64_t v, ns;
 
 	if (!parse_s64(text, &v) && !__builtin_mul_overflow(v, scale, &ns) &&
@@ -318,29 +296,6 @@ static bool td_time_add(struct td *t, struct cursor opt, int64_t scale, const ch
 		return true;
 	cap_note(t->c, "option %s is not a usable number", what);
 	return false;
-}
-
-static void opt_cpustat(struct td *t, struct cursor opt)
-{
-	_cleanup_free_ char *text = opt_text(&opt);
-	struct cap_cpu *cpu;
-	unsigned int n;
-
-	cpu = sscanf(text, "CPU: %9u", &n) == 1 ? cap_cpu_at(t->c, n) : NULL;
-	if (cpu)
-		cap_parse_stats(text, &cpu->end);
-}
-
-static void opt_cpucount(struct td *t, struct cursor opt)
-{
-	uint32_t n;
-
-	if (cur_u32(&opt, &n) || n > CAPTURE_MAX_CPUS)
-		cap_note(t->c, "option CPUCOUNT is damaged");
-	else if (t->last_opt == TD_BUFFER && t->nbuf)
-		t->buf[t->nbuf - 1].cpus = n;
-	else
-		t->cpucount = n;
 }
 
 /* v6 only: where a named buffer begins. */
@@ -359,23 +314,6 @@ static void td_opt_buffer(struct td *t, struct cursor opt)
 	b = xarray_grow(&t->buf, t->nbuf++, &t->buf_cap, sizeof(*b));
 	b->off = off;
 	b->name = xstrdup(name);
-}
-
-static void opt_traceid(struct td *t, struct cursor opt)
-{
-	if (cur_u64(&opt, &t->c->trace_id))
-		cap_note(t->c, "option TRACEID is damaged");
-}
-
-static void opt_tsc2nsec(struct td *t, struct cursor opt)
-{
-	struct capture *c = t->c;
-
-	if (cur_u32(&opt, &c->tsc2nsec_mult) || cur_u32(&opt, &c->tsc2nsec_shift) ||
-	    cur_u64(&opt, &c->tsc2nsec_offset) || c->tsc2nsec_shift > 63 || !c->tsc2nsec_mult)
-		cap_note(c, "option TSC2NSEC is damaged");
-	else
-		c->has_tsc2nsec = true;
 }
 
 /* name NUL, u64 TRACEID of the guest's file, u32 n, n x { u32 guest cpu, u32 host thread } */
@@ -457,36 +395,60 @@ damaged:
 	cap_note(c, "option TIME_SHIFT is damaged or of a version before trace-cmd 3.0");
 }
 
-static const struct {
-	uint32_t id;
-	void (*read)(struct td *t, struct cursor opt);
-} option[] = {
-	{ TD_CPUSTAT, opt_cpustat },  { TD_BUFFER, td_opt_buffer },
-	{ TD_TRACECLOCK, opt_clock }, { TD_CPUCOUNT, opt_cpucount },
-	{ TD_TRACEID, opt_traceid },  { TD_TIME_SHIFT, opt_time_shift },
-	{ TD_GUEST, opt_guest },      { TD_TSC2NSEC, opt_tsc2nsec },
-};
-
 static void td_option(struct td *t, uint32_t id, struct cursor opt)
 {
+	/* The option as text: up to its first NUL, or all of it. */
+	_cleanup_free_ char *text = xstrndup(opt.left ? (const char *)opt.p : "", opt.left);
+	struct capture *c = t->c;
+	struct cap_cpu *cpu;
 	const char *grain;
+	unsigned int n;
 
 	switch (id) {
-	case TD_UNAME: opt_str(&t->c->uname, &opt); break;
+	case TD_UNAME: cap_set_str(&c->uname, text); break;
 	case TD_VERSION:
-		opt_str(&t->c->tool, &opt);
-		t->c->some_switches = strstr(t->c->tool, TD_SOME);
-		t->c->flight = strstr(t->c->tool, TD_FLIGHT);
-		grain = strstr(t->c->tool, TD_GRAIN);
+		cap_set_str(&c->tool, text);
+		c->some_switches = strstr(text, TD_SOME);
+		c->flight = strstr(text, TD_FLIGHT);
+		grain = strstr(text, TD_GRAIN);
 		if (grain && (grain += strlen(TD_GRAIN)))
-			(void)take_u64(&grain, 1000000000, &t->c->grain);
+			(void)take_u64(&grain, 1000000000, &c->grain);
 		break;
-	case TD_DATE: t->c->has_real = td_time_add(t, opt, 1000, "DATE"); break;
-	case TD_OFFSET: td_time_add(t, opt, 1, "OFFSET"); break;
+	case TD_DATE: c->has_real = td_time_add(t, text, 1000, "DATE"); break;
+	case TD_OFFSET: td_time_add(t, text, 1, "OFFSET"); break;
+	case TD_TRACECLOCK:
+		t->has_clock = true;
+		cap_parse_clock(&c->clock, text);
+		break;
+	case TD_CPUSTAT:
+		cpu = sscanf(text, "CPU: %9u", &n) == 1 ? cap_cpu_at(c, n) : NULL;
+		if (cpu)
+			cap_parse_stats(text, &cpu->end);
+		break;
+	case TD_CPUCOUNT:
+		if (cur_u32(&opt, &n) || n > CAPTURE_MAX_CPUS)
+			cap_note(c, "option CPUCOUNT is damaged");
+		else if (t->last_opt == TD_BUFFER && t->nbuf)
+			t->buf[t->nbuf - 1].cpus = n;
+		else
+			t->cpucount = n;
+		break;
+	case TD_TRACEID:
+		if (cur_u64(&opt, &c->trace_id))
+			cap_note(c, "option TRACEID is damaged");
+		break;
+	case TD_TSC2NSEC:
+		if (cur_u32(&opt, &c->tsc2nsec_mult) || cur_u32(&opt, &c->tsc2nsec_shift) ||
+		    cur_u64(&opt, &c->tsc2nsec_offset) || c->tsc2nsec_shift > 63 ||
+		    !c->tsc2nsec_mult)
+			cap_note(c, "option TSC2NSEC is damaged");
+		else
+			c->has_tsc2nsec = true;
+		break;
+	case TD_BUFFER: td_opt_buffer(t, opt); break;
+	case TD_GUEST: opt_guest(t, opt); break;
+	case TD_TIME_SHIFT: opt_time_shift(t, opt); break;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
-		if (option[i].id == id)
-			option[i].read(t, opt);
 	t->last_opt = id;
 }
 
@@ -760,21 +722,6 @@ static int read_options(struct td *t, struct cursor *cur, uint64_t *next)
 	return ret;
 }
 
-/* One OPTIONS section; *next becomes the offset of the following one. */
-static int read_section_options(struct td *t, uint64_t off, uint64_t *next)
-{
-	_cleanup_free_ uint8_t *data = NULL;
-	struct cursor cur;
-	struct section s;
-	int ret = section_at(t, off, &s);
-
-	*next = 0;
-	if (!ret && s.id != TD_DONE)
-		ret = -EBADMSG;
-	ret = ret ?: section_load(t, &s, &data, &cur);
-	return ret ?: read_options(t, &cur, next);
-}
-
 /* Without options: metadata sections in the order of the file. */
 static void walk_sections(struct td *t, uint64_t off)
 {
@@ -907,7 +854,8 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	const char *name, *version;
 	uint64_t off;
 	size_t before = cur->left;
-	uint64_t at, next;
+	struct section s;
+	uint64_t next;
 	int ret = 0;
 
 	if (cur_str(cur, &name) || cur_str(cur, &version) || cur_u64(cur, &off))
@@ -918,17 +866,19 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 		if (!cap_priv(t->c)->packing)
 			return -EOPNOTSUPP;
 	}
-	at = off;
 	t->meta_left = t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
-	while (at && !ret) {
+	for (uint64_t at = off; at && !ret; at = ret ? at : next) {
+		_cleanup_free_ uint8_t *plain = NULL;
+
 		if (u64map_get(&t->seen, at, &next)) {
 			cap_note(t->c, "the chain of options is a loop");
 			break;
 		}
 		xu64map_put(&t->seen, at, 1);
-		ret = read_section_options(t, at, &next);
-		if (!ret)
-			at = next;
+		next = 0;
+		ret = section_at(t, at, &s) ?: s.id != TD_DONE ? -EBADMSG : 0;
+		ret = ret ?: section_load(t, &s, &plain, cur);
+		ret = ret ?: read_options(t, cur, &next);
 	}
 	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
 		return ret;

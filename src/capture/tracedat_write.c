@@ -44,48 +44,9 @@ static void put_text64(struct sbuf *b, const char *text, size_t n)
 	sbuf_add_mem(b, text, n);
 }
 
-/* As in the kernel's events/header_page and events/header_event. */
-static void put_header_info(const struct tdw_spec *s, struct sbuf *b)
-{
-	static const char event[] = "# compressed entry header\n"
-				    "\ttype_len    :    5 bits\n"
-				    "\ttime_delta  :   27 bits\n"
-				    "\tarray       :   32 bits\n"
-				    "\n"
-				    "\tpadding     : type == 29\n"
-				    "\ttime_extend : type == 30\n"
-				    "\ttime_stamp : type == 31\n"
-				    "\tdata max type_len  == 28\n";
-	char page[512];
-	int n = snprintf(page, sizeof(page),
-			 "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
-			 "\tfield: local_t commit;\toffset:8;\tsize:%u;\tsigned:1;\n"
-			 "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
-			 "\tfield: char data;\toffset:%u;\tsize:%u;\tsigned:1;\n",
-			 s->g.long_size, s->g.header, s->g.size - s->g.header);
-
-	sbuf_add_mem(b, "header_page", 12);
-	put_text64(b, page, (size_t)n);
-	sbuf_add_mem(b, "header_event", 13);
-	put_text64(b, event, sizeof(event) - 1);
-}
-
 static bool is_ftrace(const struct cap_format *f)
 {
 	return !strcmp(f->sys, "ftrace");
-}
-
-static void put_ftrace(const struct tdw_spec *s, struct sbuf *b)
-{
-	const struct capture *c = s->cap;
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < c->nformat; i++)
-		n += is_ftrace(&c->format[i]);
-	tdw_put_u32(b, n);
-	for (size_t i = 0; i < c->nformat; i++)
-		if (is_ftrace(&c->format[i]))
-			put_text64(b, c->format[i].text, c->format[i].len);
 }
 
 /* By system; within one as recorded: both are arrays of pointers into the same array. */
@@ -115,31 +76,52 @@ static void put_formats(const struct tdw_spec *s, struct sbuf *b)
 	}
 }
 
-/* "tid comm" lines: the only names that trace-cmd has. */
-static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
-{
-	const struct capture *c = s->cap;
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-
-	for (size_t i = 0; i < c->ntask; i++)
-		if (c->task[i].tid > 0 && c->task[i].comm && c->task[i].comm[0])
-			sbuf_addf(&text, "%d %s\n", c->task[i].tid, c->task[i].comm);
-	put_text64(b, xsbuf_text(&text), text.len);
-}
-
 void tdw_blocks(const struct tdw_spec *s, struct sbuf *b)
 {
+	/* As in the kernel's events/header_page and events/header_event. */
+	static const char event[] = "# compressed entry header\n"
+				    "\ttype_len    :    5 bits\n"
+				    "\ttime_delta  :   27 bits\n"
+				    "\tarray       :   32 bits\n"
+				    "\n"
+				    "\tpadding     : type == 29\n"
+				    "\ttime_extend : type == 30\n"
+				    "\ttime_stamp : type == 31\n"
+				    "\tdata max type_len  == 28\n";
+	const struct capture *c = s->cap;
+	_cleanup_(sbuf_free) struct sbuf names = { 0 };
+	const char *kallsyms;
+	char page[512];
 	size_t len = 0;
-	const char *kallsyms = capture_kallsyms(s->cap, &len);
+	uint32_t ftrace = 0;
+	int n = snprintf(page, sizeof(page),
+			 "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
+			 "\tfield: local_t commit;\toffset:8;\tsize:%u;\tsigned:1;\n"
+			 "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
+			 "\tfield: char data;\toffset:%u;\tsize:%u;\tsigned:1;\n",
+			 s->g.long_size, s->g.header, s->g.size - s->g.header);
 
-	put_header_info(s, b);
-	put_ftrace(s, b);
+	sbuf_add_mem(b, "header_page", 12);
+	put_text64(b, page, (size_t)n);
+	sbuf_add_mem(b, "header_event", 13);
+	put_text64(b, event, sizeof(event) - 1);
+	for (size_t i = 0; i < c->nformat; i++)
+		ftrace += is_ftrace(&c->format[i]);
+	tdw_put_u32(b, ftrace);
+	for (size_t i = 0; i < c->nformat; i++)
+		if (is_ftrace(&c->format[i]))
+			put_text64(b, c->format[i].text, c->format[i].len);
 	put_formats(s, b);
+	kallsyms = capture_kallsyms(c, &len);
 	tdw_put_u32(b, (uint32_t)len);
 	sbuf_add_mem(b, kallsyms, len);
-	tdw_put_u32(b, (uint32_t)s->cap->printk_len);
-	sbuf_add_mem(b, s->cap->printk, s->cap->printk_len);
-	put_cmdlines(s, b);
+	tdw_put_u32(b, (uint32_t)c->printk_len);
+	sbuf_add_mem(b, c->printk, c->printk_len);
+	/* "tid comm" lines: the only names that trace-cmd has. */
+	for (size_t i = 0; i < c->ntask; i++)
+		if (c->task[i].tid > 0 && c->task[i].comm && c->task[i].comm[0])
+			sbuf_addf(&names, "%d %s\n", c->task[i].tid, c->task[i].comm);
+	put_text64(b, xsbuf_text(&names), names.len);
 }
 
 #define OUT_BUFFER (1u << 20)

@@ -54,14 +54,6 @@ void hostmap_clock_event(struct hostmap *m, const struct event_type *ev, const s
 COMPARE_BY(event_cmp, struct hostmap_event, .ts);
 COMPARE_BY(forced_cmp, struct hostmap_forced, .from);
 
-static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
-{
-	for (size_t i = 0; vm->cap && i < vm->cap->nvcpu; i++)
-		if (vm->cap->vcpu[i].id == id)
-			return &vm->cap->vcpu[i];
-	return NULL;
-}
-
 static uint64_t vcpu_key(size_t vm, uint32_t vcpu)
 {
 	return (uint64_t)vm << 32 | vcpu;
@@ -73,12 +65,15 @@ static uint64_t vcpu_key(size_t vm, uint32_t vcpu)
  */
 static bool offset_ignored(const struct hostmap *m, const struct hostmap_event *e)
 {
-	const struct cap_vcpu *v = cap_vcpu(&m->vm[e->vm], e->vcpu);
+	const struct cap_vm *vm = m->vm[e->vm].cap;
+	const struct cap_vcpu *v = NULL;
 	uint64_t last;
 
-	if (m->vm[e->vm].moved || !v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
-		return false;
-	return u64map_get(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), &last) &&
+	for (size_t i = 0; vm && i < vm->nvcpu && !v; i++)
+		v = vm->vcpu[i].id == e->vcpu ? &vm->vcpu[i] : NULL;
+	return !m->vm[e->vm].moved && v && v->has_offset && v->has_end &&
+	       v->offset == v->end_offset &&
+	       u64map_get(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), &last) &&
 	       m->event[last].next != v->end_offset;
 }
 
@@ -165,38 +160,31 @@ static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t unt
 	return ret;
 }
 
-static int feed_forced(struct hostmap *m, size_t vm)
-{
-	struct hostmap_vm *v = &m->vm[vm];
-	const struct hostmap_thread *t;
-	int ret = 0;
-
-	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
-		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
-	hostmap_each_thread(m, vm, t) {
-		if (ret || t->vcpu < v->forced_vcpus)
-			continue;
-		ret = epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
-		ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
-	}
-	return ret;
-}
-
 int hostmap_epochs(struct hostmap *m, size_t vm)
 {
 	bool forced = m->vm[vm].has_forced;
 	size_t change = 0, own, first;
-	int ret;
+	struct hostmap_vm *v = &m->vm[vm];
+	const struct hostmap_thread *t;
+	int ret = 0;
 
-	epoch_vm_free(m->vm[vm].epochs);
-	m->vm[vm].epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
-	if (!m->vm[vm].epochs)
-		memory_out();
-	m->vm[vm].epochs->khz = m->cap->tsc_khz;
-	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
+	epoch_vm_free(v->epochs);
+	v->epochs = xmem(epoch_vm_new(forced ? 0 : m->cap->begin_tsc));
+	v->epochs->khz = m->cap->tsc_khz;
+	for (uint32_t id = 0; forced && id < v->forced_vcpus && !ret; id++)
+		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
+	if (forced)
+		hostmap_each_thread(m, vm, t) {
+			if (ret || t->vcpu < v->forced_vcpus)
+				continue;
+			ret = epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
+			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
+		}
+	else
+		ret = feed_reads(m, vm, false);
 	/* Of the VM, or read inside the guest for this capture of it. */
-	own = m->vm[vm].first_event;
-	first = m->vm[vm].of != vm ? m->vm[m->vm[vm].of].first_event : 0;
+	own = v->first_event;
+	first = v->of != vm ? m->vm[v->of].first_event : 0;
 	while ((own || first) && !ret) {
 		size_t *at = own && (!first || own < first) ? &own : &first;
 		const struct hostmap_event *e = &m->event[*at - 1];
@@ -207,7 +195,7 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 			ret = feed_event(m, vm, e);
 	}
 	ret = ret ?: feed_changes(m, vm, &change, UINT64_MAX);
-	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
+	return ret || forced || m->vm[v->of].moved ? ret : feed_reads(m, vm, true);
 }
 
 /* Orders the events, links those of a VM and notes each vCPU's last write; their VMs are known. */
@@ -292,32 +280,10 @@ void hostmap_rebuild(struct hostmap *m, size_t vm)
 }
 
 static void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			const struct pvclock *pv)
+				const struct pvclock *pv)
 {
-	struct hostmap_event e = {
-		.ts = host,
-		.kind = EV_PVCLOCK,
-		.vm = (ssize_t)vm,
-		.vcpu = vcpu,
-		.pv = *pv,
-	};
+	struct hostmap_event e = { host, EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv };
 
-	xarray_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
-}
-
-static void hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			       uint64_t prev, uint64_t next)
-{
-	struct hostmap_event e = {
-		.ts = host,
-		.kind = EV_TSC_OFFSET,
-		.vm = (ssize_t)vm,
-		.vcpu = vcpu,
-		.prev = prev,
-		.next = next,
-	};
-
-	m->vm[vm].moved = true;
 	xarray_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
 }
 
@@ -356,7 +322,7 @@ void hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *gue
 }
 
 void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
-		       const struct tsc_map *map)
+			const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	struct hostmap_forced f = { .vcpu = vcpu, .from = from, .map = *map };
@@ -399,25 +365,6 @@ bool migrate_from_line(const struct migrate *g, uint64_t line, uint64_t *host)
 	uint64_t last;
 
 	return !tsc_to_host(&g->own, tsc_to_guest(&g->line, line), host, &last);
-}
-
-/* ---- who is who ---- */
-
-static bool same_vm(const struct cap_vm *a, const struct cap_vm *b)
-{
-	if (!a || !b)
-		return false;
-	if (a->uuid && b->uuid)
-		return !strcasecmp(a->uuid, b->uuid);
-	return a->name && b->name && !strcmp(a->name, b->name);
-}
-
-static ssize_t find_vm(const struct hostmap *m, size_t vm, const struct hostmap *map)
-{
-	for (size_t i = 0; i < map->nvm; i++)
-		if (same_vm(m->vm[vm].cap, map->vm[i].cap))
-			return (ssize_t)i;
-	return -1;
 }
 
 /* ---- when it came ---- */
@@ -483,13 +430,22 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 {
 	struct migrate *g = xcalloc(1, sizeof(*g));
 	const char *path = map->cap->path, *label = m->vm[vm].label;
-	ssize_t there = find_vm(m, vm, map);
+	const struct cap_vm *a = m->vm[vm].cap;
+	const struct epoch_vm *after;
+	ssize_t there = -1;
 	uint32_t vcpu = 0;
 	int ret;
-	const struct epoch_vm *after;
 
 	*out = g;
 	g->map = map;
+	/* The same VM there, by UUID or name. */
+	for (size_t i = 0; a && i < map->nvm && there < 0; i++) {
+		const struct cap_vm *b = map->vm[i].cap;
+
+		if (b && (a->uuid && b->uuid ? !strcasecmp(a->uuid, b->uuid)
+					     : a->name && b->name && !strcmp(a->name, b->name)))
+			there = (ssize_t)i;
+	}
 	if (there < 0)
 		return err_set(err, ENOENT, "host capture %s has no VM with the UUID or name of %s",
 			       path, label);
@@ -512,26 +468,30 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 	after = map->vm[there].epochs;
 	for (size_t i = 0; after && i < after->n; i++) {
 		const struct epoch_vcpu *b = after->vcpus[i];
-		const struct epoch_vcpu *a = epoch_vm_find(m->vm[vm].epochs, b->id);
+		const struct epoch_vcpu *c = epoch_vm_find(m->vm[vm].epochs, b->id);
 		uint64_t offset = g->line.offset;
 		long at = epoch_index(b, g->arrival);
 
-		if (a && a->n && a->v[a->n - 1].has_map)
-			offset = a->v[a->n - 1].map.offset;
+		if (c && c->n && c->v[c->n - 1].has_map)
+			offset = c->v[c->n - 1].map.offset;
 		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n; k++) {
 			const struct epoch *e = &b->v[k];
-			uint64_t begin = g->from;
 			uint64_t next = g->line.offset + (e->map.offset - g->own.offset);
+			struct hostmap_event moved = { g->from,		  EV_TSC_OFFSET,
+						       .vm = (ssize_t)vm, .vcpu = b->id,
+						       .prev = offset,	  .next = next };
 
 			/* One epoch of the new host, as events on the first one's scale. */
-			if (e->from <= g->arrival || migrate_to_line(g, e->from, &begin)) {
-				if (e->has_map && next != offset)
-					hostmap_add_offset(m, vm, b->id, begin, offset, next);
-				if (e->has_map)
-					offset = next;
-				if (e->has_pv)
-					hostmap_add_pvclock(m, vm, b->id, begin, &e->pv);
+			if (e->from > g->arrival && !migrate_to_line(g, e->from, &moved.ts))
+				continue;
+			if (e->has_map && next != offset) {
+				m->vm[vm].moved = true;
+				xarray_add(&m->event, &m->nevent, &m->event_cap, &moved,
+					   sizeof(moved));
 			}
+			offset = e->has_map ? next : offset;
+			if (e->has_pv)
+				hostmap_add_pvclock(m, vm, b->id, moved.ts, &e->pv);
 		}
 	}
 	hostmap_rebuild(m, vm);

@@ -4,8 +4,6 @@
  * constants for that, because then it is exact; else own_tsc_init() picks the way, to its TSC.
  */
 #include "kvmft/hostmap.h"
-
-
 /* ---- from the bracketed readings of a capture to lines between them ---- */
 
 /* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */
@@ -48,11 +46,7 @@ static uint64_t width(const struct clock_sample *s)
 static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t width, uint64_t ns)
 {
 	if (width <= UINT64_MAX - tsc) /* otherwise the file is damaged */
-		v[(*n)++] = (struct clock_sample){
-			.tsc_before = tsc,
-			.tsc_after = tsc + width,
-			.ns = ns,
-		};
+		v[(*n)++] = (struct clock_sample){ tsc, tsc + width, .ns = ns };
 }
 
 /* Maximum number of readings. */
@@ -87,28 +81,24 @@ static size_t readings_take(const struct capture *cap, enum cap_clock clock, str
 	return kept;
 }
 
-/* Rate of interval i, ns per cycle in units of 2^-40; 0 if it does not move forward. */
-static unsigned __int128 readings_rate(const struct clock_sample *s)
-{
-	uint64_t cycles = s[1].tsc_before - s[0].tsc_before;
-
-	if (!cycles || s[1].ns <= s[0].ns)
-		return 0;
-	return ((unsigned __int128)(s[1].ns - s[0].ns) << 40) / cycles;
-}
-
 /* The largest change of rate between neighbours, as a measure of what happens within one. */
 static uint32_t slew_of(const struct clock_sample *v, size_t n)
 {
 	uint64_t most = SLEW_MIN_PPB;
 
 	for (size_t i = 0; i + 2 < n; i++) {
-		unsigned __int128 a = readings_rate(&v[i]), b = readings_rate(&v[i + 1]),
-				  d = a > b ? a - b : b - a;
+		/* ns per cycle in units of 2^-40; 0: not forward */
+		unsigned __int128 rate[2] = { 0 }, d;
 
-		if (v[i].step || v[i + 1].step || !a || !b || a >> 80 || d >> 80)
+		for (size_t k = i; k < i + 2; k++)
+			if (v[k + 1].tsc_before != v[k].tsc_before && v[k + 1].ns > v[k].ns)
+				rate[k - i] = ((unsigned __int128)(v[k + 1].ns - v[k].ns) << 40) /
+					      (v[k + 1].tsc_before - v[k].tsc_before);
+		d = rate[0] > rate[1] ? rate[0] - rate[1] : rate[1] - rate[0];
+
+		if (v[i].step || v[i + 1].step || !rate[0] || !rate[1] || rate[0] >> 80 || d >> 80)
 			continue;
-		d = d * 1000000000 / a;
+		d = d * 1000000000 / rate[0];
 		most = MAX(most, d > UINT32_MAX ? UINT32_MAX : (uint64_t)d);
 	}
 	return (uint32_t)most;
@@ -200,36 +190,28 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
  * the clock room; here is only which part of it a capture needs, and whether it has the data.
  */
 
-/* perf's own clock, as described in perf.data. */
-static bool use_line(struct clock_link *l, const struct capture *cap)
-{
-	l->way = CLOCK_WAY_CYC2NS;
-	l->line = cap->line.line;
-	return cap->line.known && !cyc2ns_check(&l->line);
-}
-
-/* The kernel's own line, if the capture has it: exact. Else the samples. */
-static bool use_raw(struct clock_link *l, const struct capture *cap)
-{
-	l->way = CLOCK_WAY_RAW;
-	return !strcmp(cap->clock, "mono_raw") && !cap->raw.over_kvmclock &&
-	       cap_raw_line(cap, NULL, NULL, &l->raw);
-}
-
 int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err)
 {
+	struct clock_link *l = &o->link;
 	enum cap_clock clock;
 
 	*o = (struct own_tsc){ .link.way = CLOCK_WAY_SAME };
 	if (!cap->clock)
 		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
-	if (cap_in_tsc(cap) || use_line(&o->link, cap) || use_raw(&o->link, cap))
+	if (cap_in_tsc(cap))
+		return 0;
+	/* perf's own clock, as described in perf.data. */
+	l->way = CLOCK_WAY_CYC2NS;
+	l->line = cap->line.line;
+	if (cap->line.known && !cyc2ns_check(&l->line))
+		return 0;
+	/* The kernel's own line, if the capture has it: exact. Else the samples. */
+	l->way = CLOCK_WAY_RAW;
+	if (!strcmp(cap->clock, "mono_raw") && !cap->raw.over_kvmclock &&
+	    cap_raw_line(cap, NULL, NULL, &l->raw))
 		return 0;
 	if (cap->is_perfdata) {
-		/*
-		 * perf describes only its own clock, and only if that is based on the machine's
-		 * TSC.
-		 */
+		/* perf describes only its own clock, and only if that is based on the machine's TSC. */
 		if (strcmp(cap->clock, "perf"))
 			return err_lack(
 				err, ENOTSUP,
@@ -247,8 +229,8 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 		struct cap_pieces p;
 		int ret = cap_pieces_init(&p, cap, clock);
 
-		o->link.way = CLOCK_WAY_PIECES;
-		o->link.pieces = p.pieces;
+		l->way = CLOCK_WAY_PIECES;
+		l->pieces = p.pieces;
 		o->v = p.v;
 		if (!ret)
 			return 0;
@@ -270,7 +252,7 @@ void own_tsc_free(struct own_tsc *o)
 	if (!o)
 		return;
 	free(o->v);
-	memset(o, 0, sizeof(*o));
+	*o = (struct own_tsc){ 0 };
 }
 
 static bool is_sampled(const struct own_tsc *o)
@@ -326,44 +308,31 @@ static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 	return true;
 }
 
-/* If it is over kvmclock, and so has its rate, mono_raw is kvmclock plus a constant. */
-static bool raw_over_kvmclock(struct clock_link *l, const struct capture *cap)
+int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 {
+	const bool local = cap->clock && !strcmp(cap->clock, "local");
+	struct clock_link *l = &g->own.link;
 	const struct mono_raw *r = &cap->raw.line;
 	struct mono_raw raw;
 
-	if (!cap->raw.over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
-	    r->mult != 1ull << r->shift)
-		return false;
-	l->later = r->base + (r->nsec >> r->shift) - r->last;
-	return cap_raw_line(cap, by_record, &cap->pvclock[0].pv, &raw);
-}
-
-/*
- * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset. Exact
- * with the constants.
- */
-static bool sched_over_kvmclock(struct clock_link *l, const struct capture *cap)
-{
-	bool local = !strcmp(cap->clock, "local");
-
-	if (!local && strcmp(cap->clock, "global") && strcmp(cap->clock, "perf"))
-		return false;
-	if (cap->sched_is_tsc || !cap->has_sched_offset ||
-	    (!local && !cap->has_kernel_sched_offset))
-		return false;
-	l->later = (local ? 0 : (uint64_t)cap->kernel_sched_offset) -
-		   (uint64_t)cap->kvm_sched_clock_offset;
-	return true;
-}
-
-int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
-{
-	struct clock_link *l = &g->own.link;
-
 	*g = (struct guest_time){ .own.link = { CLOCK_WAY_LATER, CLK_KVMCLOCK, .later = 0 } };
-	if (cap->clock && !cap->unit_ns &&
-	    (sched_over_kvmclock(l, cap) || raw_over_kvmclock(l, cap)))
+	if (!cap->clock || cap->unit_ns)
+		return own_tsc_init(&g->own, cap, err);
+	/*
+	 * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset. Exact
+	 * with the constants.
+	 */
+	if ((local || !strcmp(cap->clock, "global") || !strcmp(cap->clock, "perf")) &&
+	    !cap->sched_is_tsc && cap->has_sched_offset &&
+	    (local || cap->has_kernel_sched_offset)) {
+		l->later = (local ? 0 : (uint64_t)cap->kernel_sched_offset) -
+			   (uint64_t)cap->kvm_sched_clock_offset;
+		return 0;
+	}
+	/* If it is over kvmclock, and so has its rate, mono_raw is kvmclock plus a constant. */
+	l->later = r->base + (r->nsec >> r->shift) - r->last;
+	if (cap->raw.over_kvmclock && !strcmp(cap->clock, "mono_raw") && cap->npvclock &&
+	    r->mult == 1ull << r->shift && cap_raw_line(cap, by_record, &cap->pvclock[0].pv, &raw))
 		return 0;
 	return own_tsc_init(&g->own, cap, err);
 }

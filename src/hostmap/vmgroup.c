@@ -57,31 +57,7 @@ struct grouping {
 	size_t npid;
 };
 
-/* ---- what the capture shows ---- */
-
 COMPARE_BY(member_cmp, struct member, .tid);
-
-static void collect_members(struct grouping *g)
-{
-	const struct hostmap *m = g->m;
-
-	g->v = xcalloc(m->nthread + 1, sizeof(*g->v));
-	for (size_t i = 0; i < m->nthread; i++)
-		if (m->thread[i].vm == HOSTMAP_END)
-			g->v[g->n++] = (struct member){ .thread = i,
-							.tid = m->thread[i].tid,
-							.vcpu = m->thread[i].vcpu,
-							.floats = m->thread[i].floats,
-							.first = m->thread[i].first,
-							.last = m->thread[i].last };
-	array_sort(g->v, g->n, member_cmp);
-	for (size_t i = 0; i < g->n; i++) {
-		g->v[i].group = g->v[i].next = i;
-		g->v[i].size = 1;
-		xu64map_put(&g->at, (uint32_t)g->v[i].tid, i);
-		xu64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
-	}
-}
 
 /* Where switches are only those of VMs that the recorder knew, none tells of the others. */
 bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt)
@@ -99,36 +75,31 @@ static struct member *member_of(const struct grouping *g, uint64_t tid)
 	return u64map_get(&g->at, tid, &at) ? &g->v[at] : NULL;
 }
 
-static void see_wake(struct grouping *g, const struct fmt_field *pid, const struct rec *rec)
-{
-	uint64_t waker = (uint32_t)fmt_pid(g->m->fmt, rec), tid, *n;
-	const struct member *a = member_of(g, waker), *b;
-
-	if (event_in_interrupt(g->m->fmt, rec) || !fmt_u64(pid, rec, &tid))
-		return;
-	b = member_of(g, tid);
-	if ((!a && !b) || a == b)
-		return;
-	if (a && b)
-		n = xu64map_at(&g->wakes,
-			      (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
-	else
-		n = xu64map_at(&g->others,
-			      (uint64_t)((a ?: b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
-	++*n;
-}
-
 static int group_see(void *arg, const struct rec *rec)
 {
 	struct grouping *g = arg;
 	const struct event_type *e;
-	uint64_t tid, flags;
+	const struct member *a, *b;
+	uint64_t tid, flags, waker, *n;
 
 	if (!comms_wants(g->comms, rec))
 		return 0;
 	e = event_type_of(fmt_by_id(g->m->fmt, rec->id));
-	if (e->role == EV_WAKING || e->role == EV_WAKEUP)
-		see_wake(g, &e->f[0], rec);
+	if ((e->role == EV_WAKING || e->role == EV_WAKEUP) && !event_in_interrupt(g->m->fmt, rec) &&
+	    fmt_u64(&e->f[0], rec, &tid)) {
+		waker = (uint32_t)fmt_pid(g->m->fmt, rec);
+		a = member_of(g, waker);
+		b = member_of(g, tid);
+		n = NULL;
+		if (a && b && a != b)
+			n = xu64map_at(&g->wakes, (uint64_t)(MIN(a, b) - g->v) << 32 |
+							  (uint64_t)(MAX(a, b) - g->v));
+		else if (!a != !b)
+			n = xu64map_at(&g->others, (uint64_t)((a ?: b) - g->v) << 32 |
+							   (uint32_t)(a ? tid : waker));
+		if (n)
+			++*n;
+	}
 	if (e->role == EV_NEWTASK && fmt_u64(&e->f[0], rec, &tid) &&
 	    fmt_u64(&e->f[1], rec, &flags) && (flags & CLONE_THREAD))
 		xu64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
@@ -167,11 +138,20 @@ static bool group_fits(struct grouping *g, size_t a, size_t b, bool again)
 	return true;
 }
 
-/* The smaller one goes into the larger one. */
-static void merge(struct grouping *g, size_t a, size_t b)
+/* The smaller one goes into the larger one. Whether they are one group now. */
+static bool join(struct grouping *g, size_t i, size_t k, bool again)
 {
-	size_t i = b, next;
+	size_t a = g->v[i].group, b = g->v[k].group, swap = a, next;
 
+	if (a == b)
+		return true;
+	if (g->v[a].size < g->v[b].size) {
+		a = b;
+		b = swap;
+	}
+	if (g->steps > MAX_STEPS + g->n * 64 || !group_fits(g, a, b, again))
+		return false;
+	i = b;
 	do {
 		struct member *x = &g->v[i];
 		uint64_t key = (uint64_t)a << 32 | x->vcpu, other;
@@ -185,22 +165,6 @@ static void merge(struct grouping *g, size_t a, size_t b)
 	g->v[a].next = g->v[b].next;
 	g->v[b].next = next;
 	g->v[a].size += g->v[b].size;
-}
-
-/* Whether they are one group now. */
-static bool join(struct grouping *g, size_t i, size_t k, bool again)
-{
-	size_t a = g->v[i].group, b = g->v[k].group, swap = a;
-
-	if (a == b)
-		return true;
-	if (g->v[a].size < g->v[b].size) {
-		a = b;
-		b = swap;
-	}
-	if (g->steps > MAX_STEPS + g->n * 64 || !group_fits(g, a, b, again))
-		return false;
-	merge(g, a, b);
 	return true;
 }
 
@@ -422,7 +386,25 @@ int hostmap_group(struct hostmap *m)
 	struct grouping g = { .m = m };
 	int ret = 0;
 
-	collect_members(&g);
+	g.v = xcalloc(m->nthread + 1, sizeof(*g.v));
+	for (size_t i = 0; i < m->nthread; i++) {
+		const struct hostmap_thread *t = &m->thread[i];
+
+		if (t->vm == HOSTMAP_END)
+			g.v[g.n++] = (struct member){ i,
+						      t->tid,
+						      .vcpu = t->vcpu,
+						      .floats = t->floats,
+						      .first = t->first,
+						      .last = t->last };
+	}
+	array_sort(g.v, g.n, member_cmp);
+	for (size_t i = 0; i < g.n; i++) {
+		g.v[i].group = g.v[i].next = i;
+		g.v[i].size = 1;
+		xu64map_put(&g.at, (uint32_t)g.v[i].tid, i);
+		xu64map_put(&g.runs, (uint64_t)i << 32 | g.v[i].vcpu, i);
+	}
 	if (g.n) {
 		g.comms = comms_new(m->cap, m->fmt);
 		/* Events that show who belongs together, beside those that name tasks. */
