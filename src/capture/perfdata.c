@@ -631,14 +631,13 @@ static int pipe_records(struct perfdata *p)
 
 static int read_attrs(struct perfdata *p)
 {
-	const struct pd_layout *a = &p->layout[0];
 	uint64_t room = p->size;
 	int ret = p->pipe ? pipe_records(p) : file_attrs(p, NULL);
 	bool agree = true;
 
 	/* If samples differ, an id must identify them, at a place that they all share. */
 	for (size_t i = 0; i < p->nlayout; i++) {
-		const struct pd_layout *l = &p->layout[i];
+		const struct pd_layout *l = &p->layout[i], *a = &p->layout[0];
 
 		agree &= l->sample.id != NOWHERE && l->sample.id == a->sample.id &&
 			 l->id_all == a->id_all &&

@@ -15,10 +15,10 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	if (!capture_symbols(cap, k))
-		ret = cap->ndamage ? err_set(err, ENODATA, "%s: %s", path,
-					     cap->damage[cap->ndamage - 1].text)
-				   : err_lack(err, ENODATA, "%s was recorded without --symbols",
-					      path);
+		ret = cap->ndamage
+			      ? err_set(err, ENODATA, "%s: %s", path,
+					cap->damage[cap->ndamage - 1].text)
+			      : err_lack(err, ENODATA, "%s was recorded without --symbols", path);
 	capture_close(cap);
 	return ret;
 }
@@ -66,42 +66,33 @@ const char *guest_syms_option(const struct guest_syms_opts *o)
 			      : NULL;
 }
 
-/* "SEL=": the part before the last = that is before any slash. */
-static size_t selector(const char *text)
+/*
+ * The entry of the VM that text names, which is left with the rest: "SEL=" is the part before the
+ * last = that is before any slash.
+ */
+static struct given *given_of(struct load *l, const char **text, const char *option)
 {
-	const char *slash = strchr(text, '/'), *eq;
-	size_t n = slash ? (size_t)(slash - text) : strlen(text);
-
-	eq = memrchr(text, '=', n);
-	return eq ? (size_t)(eq - text) + 1 : 0;
-}
-
-static ssize_t only_vm(const struct load *l, const char *option)
-{
+	const char *slash = strchr(*text, '/');
+	const char *eq = memrchr(*text, '=', slash ? (size_t)(slash - *text) : strlen(*text));
+	size_t n = eq ? (size_t)(eq - *text) + 1 : 0;
+	_cleanup_free_ char *sel = n ? xstrndup(*text, n - 1) : NULL;
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
-	ssize_t vm = -1;
+	ssize_t vm = n ? hostmap_find_vm(l->m, sel, l->err) : -1;
+	struct given new = { 0 };
 
-	for (size_t i = 0; i < l->m->nvm; i++) {
+	for (size_t i = 0; i < l->m->nvm && !n; i++) {
 		if (l->m->vm[i].of != i || l->m->vm[i].empty)
 			continue;
 		if (vm >= 0) {
 			hostmap_list(l->m, &all);
-			return err_usage(l->err, "option --%s: whose? Name the VM, SEL=FILE: %s",
-					 option, all.s ?: "");
+			(void)err_usage(l->err, "option --%s: whose? Name the VM, SEL=FILE: %s",
+					option, all.s ?: "");
+			return NULL;
 		}
 		vm = (ssize_t)i;
 	}
-	return vm >= 0 ? vm : err_set(l->err, ENOENT, "option --%s: no VM is known", option);
-}
-
-/* The entry of the VM that text names, which is left with the rest. */
-static struct given *given_of(struct load *l, const char **text, const char *option)
-{
-	size_t n = selector(*text);
-	_cleanup_free_ char *sel = n ? xstrndup(*text, n - 1) : NULL;
-	ssize_t vm = n ? hostmap_find_vm(l->m, sel, l->err) : only_vm(l, option);
-	struct given new = { 0 };
-
+	if (vm < 0 && !n)
+		(void)err_set(l->err, ENOENT, "option --%s: no VM is known", option);
 	if (vm < 0)
 		return NULL;
 	new.vm = l->m->vm[vm].of;
@@ -123,8 +114,10 @@ static int syms_take(struct load *l, const struct str_list *list, const char *op
 			return l->err->code ? -EINVAL : -ENOENT;
 		slot = (const char **)((char *)&g->f + member);
 		if (*slot)
-			return err_usage(l->err, "option --%s: given twice for the same "
-			                         "VM", option);
+			return err_usage(l->err,
+					 "option --%s: given twice for the same "
+					 "VM",
+					 option);
 		*slot = text;
 	}
 	return 0;
@@ -141,8 +134,10 @@ static int take_kaslr(struct load *l)
 		if (!g)
 			return l->err->code ? -EINVAL : -ENOENT;
 		if (parse_bits64(text, &g->f.slide.v))
-			return err_usage(l->err, "option --guest-kaslr: '%s' is not a "
-			                         "number", text);
+			return err_usage(l->err,
+					 "option --guest-kaslr: '%s' is not a "
+					 "number",
+					 text);
 		g->f.slide.set = true;
 		if (!l->o->vmlinux.n)
 			return err_usage(l->err, "option --guest-kaslr goes with --guest-vmlinux");
@@ -159,24 +154,6 @@ static void syms_attach(struct guest_syms *g, struct hostmap *m, size_t vm, stru
 	*own = *k;
 	*k = (struct ksyms){ 0 };
 	m->vm[vm].syms = own;
-}
-
-/* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
-static bool known_of(const struct load *l, size_t vm, const struct guest_syms_of *guest, size_t n,
-		     struct ksyms *k)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct capture *c = guest[i].cap;
-
-		if (l->m->vm[guest[i].vm].of != vm)
-			continue;
-		(void)!capture_symbols(c, k);
-		if (!k->n && c->kallsyms)
-			xdone(ksyms_parse(k, c->kallsyms, c->kallsyms_len));
-		if (k->n)
-			return true;
-	}
-	return false;
 }
 
 static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
@@ -201,8 +178,17 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 		_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
 		struct given *v = &l.v[i];
 
-		if (v->f.vmlinux && !v->f.kallsyms && known_of(&l, v->vm, guest, n, &known))
-			v->f.known = &known;
+		/* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
+		for (size_t c = 0; v->f.vmlinux && !v->f.kallsyms && c < n && !known.n; c++) {
+			struct capture *cap = guest[c].cap;
+
+			if (l.m->vm[guest[c].vm].of != v->vm)
+				continue;
+			(void)!capture_symbols(cap, &known);
+			if (!known.n && cap->kallsyms)
+				xdone(ksyms_parse(&known, cap->kallsyms, cap->kallsyms_len));
+		}
+		v->f.known = known.n ? &known : v->f.known;
 		ret = guest_syms_read(&k, &v->f, l.err);
 		if (!ret)
 			syms_attach(g, l.m, v->vm, &k);
@@ -216,7 +202,8 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 	}
 	free(l.v);
 	if (!ret)
-		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s", m->cap->path);
+		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s",
+			      m->cap->path);
 	if (nested && note)
 		note("%zu VM%s guests of %s own: addresses may be theirs, and get no names", nested,
 		     nested > 1 ? "s run" : " runs", nested > 1 ? "their" : "its");
@@ -236,8 +223,8 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 }
 
 /* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
-static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
-		     note_fn *note, struct kvmft_err *err)
+static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel, note_fn *note,
+		     struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
 	size_t n = 0, others = 0;
@@ -260,8 +247,8 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 		n++;
 	}
 	if (n == 1) {
-		note("%s: its functions are taken for those of %s, %s", c->path,
-			 m->vm[vm].label, others ? "whose UUID is not known" : "the only VM there");
+		note("%s: its functions are taken for those of %s, %s", c->path, m->vm[vm].label,
+		     others ? "whose UUID is not known" : "the only VM there");
 		return vm;
 	}
 	hostmap_list(m, &all);
@@ -273,26 +260,6 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ?: "");
 }
 
-static int open_operand(struct hostmap *m, const char *operand, struct guest_syms_of *of,
-			note_fn *note, struct kvmft_err *err)
-{
-	_cleanup_free_ char *path = NULL;
-	struct capture *cap;
-	const char *sel;
-	ssize_t vm;
-	int ret;
-
-	pairing_split(operand, &path, &sel);
-	ret = capture_open(path, &cap, err);
-	if (ret)
-		return ret;
-	of->cap = cap;
-	of->damage = cap->ndamage;
-	vm = whose(m, cap, sel, note, err);
-	of->vm = (size_t)vm;
-	return vm < 0 ? (int)vm : 0;
-}
-
 int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
 			   char **operand, size_t n, note_fn *note, struct kvmft_err *err)
 {
@@ -301,8 +268,20 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 	g->of = xcalloc(n + 1, sizeof(*g->of));
 	g->nof = n;
 	g->owned = true;
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = open_operand(m, operand[i], &g->of[i], note, err);
+	for (size_t i = 0; i < n && !ret; i++) {
+		_cleanup_free_ char *path = NULL;
+		const char *sel;
+		ssize_t vm;
+
+		pairing_split(operand[i], &path, &sel);
+		ret = capture_open(path, &g->of[i].cap, err);
+		if (ret)
+			break;
+		g->of[i].damage = g->of[i].cap->ndamage;
+		vm = whose(m, g->of[i].cap, sel, note, err);
+		g->of[i].vm = (size_t)vm;
+		ret = (int)MIN(vm, (ssize_t)0);
+	}
 	return ret ?: guest_syms_load(g, o, m, g->of, n, note, err);
 }
 

@@ -61,21 +61,10 @@ static bool is_exact(const struct tsc_rate *r)
 	return r->source && !r->supposed && r->max - r->min <= 2;
 }
 
-/* What the guest says itself; else what KVM told it, which the host may have seen. */
-static int guest_rate(const struct matcher *m, const struct capture *guest, struct tsc_rate *r)
-{
-	for (size_t i = 0; i < guest->npvclock; i++)
-		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
-			return 0;
-	tsc_rate_said(guest, r);
-	if (is_exact(r) || m->map->nvm > 1) /* it is not known whose record that would be */
-		return 0;
-	return tsc_rate_scan(m->map->cap, m->map->fmt, r);
-}
-
 /*
  * The ratios that a VM may have, the likeliest first; n of them, at least 1. Without a record of
- * them they follow from what host and guest say about their frequencies. 0, or a failed read.
+ * them they follow from what host and guest say about their frequencies: what the guest says itself,
+ * else what KVM told it, which the host may have seen. 0, or a failed read.
  */
 static int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
 			struct tsc_map map[MATCH_SCALES], size_t *n)
@@ -84,13 +73,21 @@ static int match_scales(const struct matcher *m, size_t vm, const struct capture
 	const struct capture *host = m->map->cap;
 	struct tsc_rate of_host, of_guest = { 0 };
 	unsigned __int128 apart;
-	int ret;
+	bool told = false;
+	int ret = 0;
 
 	*n = 0;
 	map[0] = match_scale(m, vm);
 	tsc_rate_said(host, &of_host);
 	if (!m->scale && !map[0].ratio && host->tsc_khz && is_exact(&of_host)) {
-		ret = guest_rate(m, guest, &of_guest);
+		for (size_t i = 0; i < guest->npvclock && !told; i++)
+			told = tsc_rate_of_pvclock(guest->pvclock[i].pv.mul,
+						   guest->pvclock[i].pv.shift, &of_guest);
+		if (!told)
+			tsc_rate_said(guest, &of_guest);
+		if (!told && !is_exact(&of_guest) &&
+		    m->map->nvm <= 1) /* else whose record would that be? */
+			ret = tsc_rate_scan(m->map->cap, m->map->fmt, &of_guest);
 		if (ret)
 			return ret;
 	}
@@ -117,53 +114,13 @@ static int match_runs(struct matcher *m, struct kvmft_err *err)
 
 /* ---- with known offsets ---- */
 
-/* What is known about all threads that ran one vCPU. */
-struct vcpu_runs {
-	const struct run_list **list;
-	size_t n;
-};
-
-static void runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struct vcpu_runs *v)
-{
-	const struct hostmap_thread *t;
-	size_t all = 0;
-
-	hostmap_each_thread(m->map, vm, t)
-		all++;
-	v->n = 0;
-	v->list = xcalloc(all + 1, sizeof(*v->list));
-	hostmap_each_thread(m->map, vm, t) {
-		const struct run_list *l = t->vcpu == vcpu ? runs_of(m->runs, t->tid) : NULL;
-
-		if (l && l->n)
-			v->list[v->n++] = l;
-	}
-}
-
-/* Could it have been in the guest at host TSC lo..hi? */
-static enum solve_fit fit_at(const struct vcpu_runs *v, uint64_t lo, uint64_t hi)
-{
-	enum solve_fit fit = SOLVE_UNKNOWN;
-
-	for (size_t i = 0; i < v->n; i++) {
-		const struct run_list *l = v->list[i];
-		size_t at = run_list_at(l, lo);
-
-		if (at >= l->n || hi < l->v[0].from)
-			continue;
-		if (l->v[at].from <= hi)
-			return SOLVE_INSIDE;
-		fit = SOLVE_OUTSIDE;
-	}
-	return fit;
-}
-
-/* The events of one stream. */
+/* The events of one stream, and all threads that ran its vCPU. */
 struct count {
 	struct trial *t;
 	const struct guest_time *g;
 	const struct epoch_vcpu *e;
-	struct vcpu_runs v;
+	const struct run_list **list;
+	size_t nlist;
 	uint64_t after; /* host TSC of the event before */
 	uint64_t n;
 };
@@ -171,15 +128,22 @@ struct count {
 static int count_event(void *arg, const struct rec *rec)
 {
 	struct count *c = arg;
+	enum solve_fit fit = SOLVE_UNKNOWN;
 	uint64_t lo, hi;
-	enum solve_fit fit;
 
 	if (c->t->enough && c->n++ >= c->t->enough)
 		return 1;
 	if (!epoch_result_usable(guest_time_to_host(c->g, c->e, c->after, rec->ts, &lo, &hi)))
 		return 0;
 	c->after = lo;
-	fit = fit_at(&c->v, lo, hi);
+	/* Could it have been in the guest at host TSC lo..hi? */
+	for (size_t i = 0; i < c->nlist && fit != SOLVE_INSIDE; i++) {
+		const struct run_list *l = c->list[i];
+		size_t at = run_list_at(l, lo);
+
+		if (at < l->n && hi >= l->v[0].from)
+			fit = l->v[at].from <= hi ? SOLVE_INSIDE : SOLVE_OUTSIDE;
+	}
 	c->t->checked += fit != SOLVE_UNKNOWN;
 	c->t->outside += fit == SOLVE_OUTSIDE;
 	return 0;
@@ -193,15 +157,26 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
+		const struct hostmap_thread *th;
+		size_t all = 0;
 		struct count c = { .t = t,
 				   .g = &g,
 				   .e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu) };
 
 		if (!c.e)
 			continue;
-		runs_of_vcpu(m, t->vm, vcpu, &c.v);
-		ret = ret ?: MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
-		free(c.v.list);
+		hostmap_each_thread(m->map, t->vm, th)
+			all++;
+		c.list = xcalloc(all + 1, sizeof(*c.list));
+		hostmap_each_thread(m->map, t->vm, th) {
+			const struct run_list *l =
+				th->vcpu == vcpu ? runs_of(m->runs, th->tid) : NULL;
+
+			if (l && l->n)
+				c.list[c.nlist++] = l;
+		}
+		ret = MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
+		free(c.list);
 	}
 	guest_time_free(&g);
 	return ret;
@@ -369,37 +344,35 @@ static uint64_t count_vcpu(const struct regroup *g, uint32_t vcpu, const struct 
 	return solve_absent(g->s, i, c, &f->anchor);
 }
 
-static void fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
-{
-	struct solve_counts c;
-
-	set_thread(g, vcpu, tid);
-	f->tried = true;
-	f->may |= !count_vcpu(g, vcpu, f, &c) && !c.outside;
-	if (!c.outside && c.inside > f->inside) {
-		f->inside = c.inside;
-		f->tid = tid;
-	}
-	set_thread(g, vcpu, 0);
-}
-
 /* Finds each other vCPU's best thread. How many events fit: 0 if none of some vCPU do. */
 static uint64_t fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f,
 			   size_t *n)
 {
 	const struct hostmap *m = g->m->map;
+	struct solve_counts c;
 	uint64_t events = f->r->inside;
 
 	*n = 1;
 	g->tid[0] = tid;
-	for (size_t c = 0; c < g->ncpu; c++) {
-		if (c == anchor)
+	for (size_t k = 0; k < g->ncpu; k++) {
+		const uint32_t vcpu = g->cpu[k].vcpu;
+
+		if (k == anchor)
 			continue;
 		f->inside = 0;
 		f->tried = f->may = false;
-		for (size_t i = 0; i < m->nthread; i++)
-			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
-				fit_thread(g, g->cpu[c].vcpu, m->thread[i].tid, f);
+		for (size_t i = 0; i < m->nthread; i++) {
+			if (!is_free(m, &m->thread[i], vcpu))
+				continue;
+			set_thread(g, vcpu, m->thread[i].tid);
+			f->tried = true;
+			f->may |= !count_vcpu(g, vcpu, f, &c) && !c.outside;
+			if (!c.outside && c.inside > f->inside) {
+				f->inside = c.inside;
+				f->tid = m->thread[i].tid;
+			}
+			set_thread(g, vcpu, 0);
+		}
 		if (f->tried && !f->may)
 			return 0;
 		if (f->inside)
@@ -528,21 +501,6 @@ static bool same_as_another(const struct matcher *m, const struct solve *s, size
 	return false;
 }
 
-static void solve_unknown(struct matcher *m, struct solve *s, struct match *out)
-{
-	for (size_t i = 0; i < solve_vcpus(s); i++) {
-		uint32_t id = solve_vcpu_id(s, i);
-		struct solve_result r;
-
-		if (epoch_vm_has_map(m->map->vm[out->vm].epochs, id))
-			continue;
-		if (same_as_another(m, s, i, out->vm, &r))
-			solution_add(&out->sol, id, &r);
-		else
-			solution_find_vcpu(s, i, &out->sol);
-	}
-}
-
 /* What is not found stays without a place, and is reported so. */
 static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			struct match *out, struct kvmft_err *err)
@@ -563,10 +521,19 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 		return ret;
 	out->sol.map = map;
 	ret = solve_captures(&map, m->map, out->vm, m->runs, cap, fmt, &s);
-	if (!ret) {
-		solve_unknown(m, s, out);
-		solution_fill(&out->sol, m->map, out->vm);
+	for (size_t i = 0; !ret && i < solve_vcpus(s); i++) {
+		uint32_t id = solve_vcpu_id(s, i);
+		struct solve_result r;
+
+		if (epoch_vm_has_map(m->map->vm[out->vm].epochs, id))
+			continue;
+		if (same_as_another(m, s, i, out->vm, &r))
+			solution_add(&out->sol, id, &r);
+		else
+			solution_find_vcpu(s, i, &out->sol);
 	}
+	if (!ret)
+		solution_fill(&out->sol, m->map, out->vm);
 	solve_free(s);
 	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
 }
@@ -630,33 +597,24 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
 
 /*
  * Do the events contradict recorded offsets? A guest whose TSC is not KVM's has one in debugfs all
- * the same. The first events of each CPU show it, unless they are from before the host's.
+ * the same. The first events of each CPU show it, unless they are from before the host's. 1: they
+ * decide on another offset.
  */
-static int is_contradicted(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
-			   struct trial *t, struct kvmft_err *err)
-{
-	int ret = match_runs(m, err);
-
-	if (ret || !match_has_runs(m, t->vm))
-		return ret;
-	t->enough = ENOUGH;
-	ret = match_try(m, t, cap, fmt, err);
-	if (!ret && !t->checked) {
-		t->enough = 0;
-		ret = match_try(m, t, cap, fmt, err);
-	}
-	return ret ?: match_contradicts(t);
-}
-
-/* 1: the events decide on another offset. */
 static int solve_instead(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			 struct match *out, struct kvmft_err *err)
 {
 	struct trial known = { .vm = out->vm }, t = { .vm = out->vm };
-	int ret = m->growing || !own_tsc_is_exact(cap) ? 0
-						       : is_contradicted(m, cap, fmt, &known, err);
+	int ret = m->growing || !own_tsc_is_exact(cap) ? 1 : match_runs(m, err);
 
-	if (ret <= 0)
+	if (ret || !match_has_runs(m, known.vm))
+		return MIN(ret, 0);
+	known.enough = ENOUGH;
+	ret = match_try(m, &known, cap, fmt, err);
+	if (!ret && !known.checked) {
+		known.enough = 0;
+		ret = match_try(m, &known, cap, fmt, err);
+	}
+	if (ret || !match_contradicts(&known))
 		return ret;
 	m->solve = true;
 	ret = match_try(m, &t, cap, fmt, err);
@@ -745,23 +703,6 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 
 /* ---- the decision ---- */
 
-static void add_trial(const struct matcher *m, const struct trial *t, struct sbuf *b)
-{
-	sbuf_addf(b, "%s (", m->map->vm[t->vm].label);
-	if (match_fits(t))
-		sbuf_addf(b, "all %" PRIu64 " events fit", t->checked);
-	else if (t->known && !t->checked)
-		sbuf_add(b, match_has_runs(m, t->vm) ? "no event between its entries and exits"
-						     : "no kvm_entry or kvm_exit of it");
-	else if (t->known && !t->outside)
-		sbuf_addf(b, "%" PRIu64 " events fit, %u are needed", t->checked, MIN_CHECKED);
-	else if (t->known || t->sol.r.found)
-		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " events outside", t->outside, t->checked);
-	else
-		sbuf_add(b, "no offset fits");
-	sbuf_add(b, ")");
-}
-
 static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
 		     size_t n, size_t fits, struct kvmft_err *err)
 {
@@ -770,8 +711,22 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 
 	add_naming(m, g, &b);
 	for (size_t i = 0; i < n && b.len < 700; i++) {
-		sbuf_add(&b, i ? ", " : "");
-		add_trial(m, &t[i], &b);
+		sbuf_addf(&b, "%s%s (", i ? ", " : "", m->map->vm[t[i].vm].label);
+		if (match_fits(&t[i]))
+			sbuf_addf(&b, "all %" PRIu64 " events fit", t[i].checked);
+		else if (t[i].known && !t[i].checked)
+			sbuf_add(&b, match_has_runs(m, t[i].vm)
+					     ? "no event between its entries and exits"
+					     : "no kvm_entry or kvm_exit of it");
+		else if (t[i].known && !t[i].outside)
+			sbuf_addf(&b, "%" PRIu64 " events fit, %u are needed", t[i].checked,
+				  MIN_CHECKED);
+		else if (t[i].known || t[i].sol.r.found)
+			sbuf_addf(&b, "%" PRIu64 " of %" PRIu64 " events outside", t[i].outside,
+				  t[i].checked);
+		else
+			sbuf_add(&b, "no offset fits");
+		sbuf_add(&b, ")");
 		tried |= t[i].checked || !t[i].known;
 		few |= t[i].known && t[i].checked && !t[i].outside;
 	}
@@ -818,25 +773,12 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 	return 0;
 }
 
-/* Known offsets decide: the guest's events fit, except for an accident or two. */
-static int check_only(struct matcher *m, const struct capture *g, const struct fmt *fmt,
-		      struct trial *t, struct kvmft_err *err)
-{
-	int ret;
-
-	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
-		return 0;
-	ret = match_try(m, t, g, fmt, err);
-	if (ret || !match_has_runs(m, t->vm) || !match_contradicts(t))
-		return ret;
-	return undecided(m, g, t, 1, 0, err);
-}
-
 /* A single VM is the guest's, unless there are more guests: then events must decide. */
 static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
 		  struct match *out, struct kvmft_err *err)
 {
 	struct trial *t = xcalloc(m->map->nvm + 1, sizeof(*t));
+	bool check = !known && !m->solve && !m->undecided_ok;
 	size_t n = 0;
 	int ret = 0;
 
@@ -861,7 +803,13 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 			g->path, m->map->cap->path);
 	else if (n > 1 || m->guests > 1)
 		ret = decide_by_events(m, g, fmt, t, n, out, err);
-	else if (known || !(ret = check_only(m, g, fmt, t, err)))
+	else if (check && match_is_known(m->map, t->vm, g)) {
+		/* Known offsets decide: the guest's events fit, except for an accident or two. */
+		ret = match_try(m, t, g, fmt, err);
+		if (!ret && match_has_runs(m, t->vm) && match_contradicts(t))
+			ret = undecided(m, g, t, 1, 0, err);
+	}
+	if (!ret && n == 1 && m->guests <= 1)
 		match_take(m, out, t, MATCH_ONLY_VM);
 	for (size_t i = 0; i < n; i++)
 		solution_free(&t[i].sol);

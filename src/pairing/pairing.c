@@ -48,7 +48,7 @@ static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 
 		for (size_t k = 0; k < c->n; k++) {
 			struct pairing_recorded *r = xarray_grow(&g->recorded, g->nrecorded,
-								&g->recorded_cap, sizeof(*r));
+								 &g->recorded_cap, sizeof(*r));
 
 			*r = (struct pairing_recorded){ .vcpu = c->id,
 							.from = c->v[k].from,
@@ -190,32 +190,6 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	return ret;
 }
 
-/* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
-static int begin_of_guests(struct pairing *p, struct kvmft_err *err)
-{
-	const struct tl_item *item;
-	int ret = tl_start(p->t, err);
-
-	if (ret)
-		return ret;
-	if (tl_next(p->t, &item) > 0)
-		p->begin = MIN(p->begin, item->host);
-	tl_stop(p->t);
-	return 0;
-}
-
-/* A ratio alone goes with recorded or found offsets; --solve searches for them in any case. */
-static int take_clock(struct pairing *p, const struct pairing_clock *c, struct kvmft_err *err)
-{
-	bool given;
-	int ret = pairing_parse_map(&c->tsc_offset, c->tsc_ratio, &p->forced, &given, err);
-
-	p->has_forced = c->tsc_offset.set && !c->solve;
-	p->matcher.scale = c->tsc_ratio ? &p->forced : NULL;
-	p->matcher.solve = c->solve;
-	return ret;
-}
-
 /* Of KVM, or of arm64's EL2. */
 static bool of_kvm(const struct fmt_event *e)
 {
@@ -225,26 +199,6 @@ static bool of_kvm(const struct fmt_event *e)
 static int find_kvm(void *fmt, const struct rec *rec)
 {
 	return of_kvm(fmt_by_id(fmt, rec->id));
-}
-
-/* A machine that recorded all its events, and ran no VM. 1, 0 or -errno. */
-static int without_kvm(const struct pairing_capture *c)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < c->cap->nstream && !ret; i++)
-		ret = rstream_each(c->cap, &c->cap->stream[i], find_kvm, c->fmt);
-	return ret < 0 ? ret : !ret;
-}
-
-/* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
-static bool is_guest(const struct pairing_capture *c)
-{
-	bool kvm = false;
-
-	for (size_t i = 0; fmt_at(c->fmt, i); i++)
-		kvm |= of_kvm(fmt_at(c->fmt, i));
-	return c->cap->side == CAP_SIDE_GUEST || (c->cap->side == CAP_SIDE_UNKNOWN && !kvm);
 }
 
 /* One capture needs no other clock than its own, and perf's is what perf script prints. */
@@ -261,9 +215,12 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 			const struct pairing_opts *o, struct kvmft_err *err)
 {
 	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+	const struct pairing_clock *clock = o->clock;
+	const struct tl_item *item;
+	bool kvm = false;
 	bool begins = false, guest, clocks;
 	struct capture *host_cap;
-	int ret;
+	int ret = 0;
 
 	memset(p, 0, sizeof(*p));
 	p->matcher = (struct matcher){
@@ -272,20 +229,31 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 		.undecided_ok = o->undecided_ok,
 		.growing = o->growing,
 	};
-	ret = o->clock ? take_clock(p, o->clock, err) : 0;
+	/* A ratio alone goes with recorded or found offsets; --solve searches for them in any case. */
+	if (clock) {
+		ret = pairing_parse_map(&clock->tsc_offset, clock->tsc_ratio, &p->forced, &guest,
+					err);
+		p->has_forced = clock->tsc_offset.set && !clock->solve;
+		p->matcher.scale = clock->tsc_ratio ? &p->forced : NULL;
+		p->matcher.solve = clock->solve;
+	}
 	if (ret)
 		return ret;
 	p->guest = xcalloc(n ?: 1, sizeof(*p->guest));
 	ret = evidence_open(host, &p->host.cap, &p->host.fmt, err);
 	if (ret)
 		return ret;
-	guest = o->guest_alone && !n && !o->related && is_guest(&p->host);
+	host_cap = p->host.cap;
+	for (size_t i = 0; fmt_at(p->host.fmt, i); i++)
+		kvm |= of_kvm(fmt_at(p->host.fmt, i));
+	/* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
+	guest = o->guest_alone && !n && !o->related &&
+		(host_cap->side == CAP_SIDE_GUEST || (host_cap->side == CAP_SIDE_UNKNOWN && !kvm));
 	if (p->host.cap->side == CAP_SIDE_GUEST && !guest)
 		return err_set(
 			err, EINVAL,
 			"%s is the capture of a guest: the host's comes first, then the guest's",
 			host);
-	host_cap = p->host.cap;
 	p->begin = host_cap->begin_tsc;
 	/* If nothing leads from it to the TSC. */
 	if (n && !o->related && host_cap->clock && clock_trace_is_ns(host_cap->clock) &&
@@ -306,11 +274,15 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 	/* Recorded as a host and a guest in one, and no VM ran on it. */
 	if (!ret && o->guest_alone && !n && !o->related && !guest &&
 	    host_cap->side != CAP_SIDE_HOST && !p->map->nvm && !p->map->nthread) {
-		/* Not all needs have looked for threads that run vCPUs. */
-		ret = host_cap->side == CAP_SIDE_BOTH && o->need == PAIRING_CLOCKS
-			      ? 1
-			      : without_kvm(&p->host);
-		guest = ret > 0;
+		/*
+		 * Not all needs have looked for threads that run vCPUs: of those that did not, a
+		 * machine that recorded all its events, and none of KVM, ran no VM.
+		 */
+		for (size_t i = 0; i < host_cap->nstream && !ret &&
+				   (host_cap->side != CAP_SIDE_BOTH || o->need != PAIRING_CLOCKS);
+		     i++)
+			ret = rstream_each(host_cap, &host_cap->stream[i], find_kvm, p->host.fmt);
+		guest = !ret;
 		ret = MIN(ret, 0);
 	}
 	if (!ret && !n && !o->related &&
@@ -327,7 +299,13 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 		p->failed = ret ? p->nguest : 0;
 	}
 	matcher_free(&p->matcher);
-	return ret || !begins ? ret : begin_of_guests(p, err);
+	/* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
+	if (ret || !begins || (ret = tl_start(p->t, err)))
+		return ret;
+	if (tl_next(p->t, &item) > 0)
+		p->begin = MIN(p->begin, item->host);
+	tl_stop(p->t);
+	return 0;
 }
 
 /* What a capture lacks may be in its damaged part: recording anew is no remedy then. */
@@ -345,27 +323,6 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	for (size_t i = 0; i < p->nguest; i++)
 		with_damage(p->guest[i].c.cap, ret, err);
 	with_damage(p->host.cap, ret, err);
-	return ret;
-}
-
-static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft_err *err)
-{
-	struct pairing_host *h = &p->later[p->nlater++];
-	int ret = evidence_open(path, &h->c.cap, &h->c.fmt, err);
-
-	if (ret)
-		return ret;
-	if (h->c.cap->side == CAP_SIDE_GUEST)
-		return err_set(err, EINVAL, "%s is the capture of a guest, not of a host", path);
-	if (!cap_in_tsc(h->c.cap))
-		return err_set(err, ENOTSUP,
-			       "host capture %s: only trace clock x86-tsc can be linked to another "
-			       "host, not %s",
-			       path, h->c.cap->clock ?: "(not said)");
-	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
-	ret = ret ?: migrate_new(p->map, vm, h->map, &h->link, err);
-	if (!ret)
-		tl_add_host(p->t, h->link);
 	return ret;
 }
 
@@ -401,8 +358,24 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 	if (vm < 0)
 		return (int)vm;
 	p->later = xcalloc(hosts->n, sizeof(*p->later));
-	for (size_t i = 0; i < hosts->n && !ret; i++)
-		ret = add_host(p, (size_t)vm, hosts->v[i], err);
+	for (size_t i = 0; i < hosts->n && !ret; i++) {
+		struct pairing_host *h = &p->later[p->nlater++];
+
+		ret = evidence_open(hosts->v[i], &h->c.cap, &h->c.fmt, err);
+		if (!ret && h->c.cap->side == CAP_SIDE_GUEST)
+			ret = err_set(err, EINVAL, "%s is the capture of a guest, not of a host",
+				      hosts->v[i]);
+		if (!ret && !cap_in_tsc(h->c.cap))
+			ret = err_set(
+				err, ENOTSUP,
+				"host capture %s: only trace clock x86-tsc can be linked to another "
+				"host, not %s",
+				hosts->v[i], h->c.cap->clock ?: "(not said)");
+		ret = ret ?: hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
+		ret = ret ?: migrate_new(p->map, (size_t)vm, h->map, &h->link, err);
+		if (!ret)
+			tl_add_host(p->t, h->link);
+	}
 	return ret;
 }
 
@@ -615,8 +588,10 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 
 	win_total(w, vm, &s);
 	if (s.outside && win_was_late(w)) {
-		sbuf_add(out, "cannot tell: events of the host came late; `kvmft verify` of the whole captures "
-			      "does");
+		sbuf_add(
+			out,
+			"cannot tell: events of the host came late; `kvmft verify` of the whole captures "
+			"does");
 		return;
 	}
 	if (!s.checked) {
@@ -660,18 +635,13 @@ static const char *const basis_texts[] = {
 	[HOSTMAP_BY_GUEST] = ", the threads that fit its events",
 };
 
-static void add_bound(const struct hostmap *map, const struct solution *s, struct sbuf *b)
-{
-	sbuf_add(b, "+-");
-	pairing_add_magnitude(b, solution_bound(s), map->cap);
-}
-
 static void add_offset(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	if (!s->n_own) {
 		sbuf_addf(b, "%s %" PRId64 " ", pairing_offset_name(map->cap),
 			  (int64_t)s->r.offset);
-		add_bound(map, s, b);
+		sbuf_add(b, "+-");
+		pairing_add_magnitude(b, solution_bound(s), map->cap);
 		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
 		pairing_add_ratio(b, &s->map);
 		return;
@@ -684,8 +654,8 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 		sbuf_addf(b, "%s vCPU %" PRIu32 " %" PRId64, i ? "," : "", o->id,
 			  (int64_t)o->r.offset);
 	}
-	sbuf_add(b, ", each ");
-	add_bound(map, s, b);
+	sbuf_add(b, ", each +-");
+	pairing_add_magnitude(b, solution_bound(s), map->cap);
 	pairing_add_ratio(b, &s->map);
 }
 

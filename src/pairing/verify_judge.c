@@ -147,8 +147,8 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
 		sbuf_addf(b,
-			  " the next best, %+" PRId64 " cycles away, leaves %" PRIu64
-			  " of %" PRIu64 " events outside: unique",
+			  " the next best, %+" PRId64 " cycles away, leaves %" PRIu64 " of %" PRIu64
+			  " events outside: unique",
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
 		sbuf_add(b, " all others leave more events outside: unique");
@@ -182,31 +182,6 @@ static bool fits_in_part(const struct solve_result *r)
 	return r->outside > r->inside / 16;
 }
 
-/* A vCPU with an offset of its own. */
-static void own_reason(const struct verify *v, const struct verify_guest *g,
-		       const struct solution_vcpu *o, struct sbuf *b)
-{
-	const struct epoch_vcpu *e = epoch_vm_find(v->p->map->vm[g->g->vm].epochs, o->id);
-	const struct solve_result *r = &o->r;
-
-	sbuf_addf(b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64, o->id,
-		  fits_in_part(r) ? "no offset fits all the time; best is "
-		  : g->solved	  ? "solved: "
-				  : "the data ask for ",
-		  (int64_t)r->offset);
-	if (!g->solved && e && e->n && e->v[0].has_map) {
-		if (does_as_well(e->v[0].map.offset, r))
-			sbuf_add(b, ", as was used");
-		else
-			add_wrong(v, e->v[0].map.offset, r, b);
-	}
-	sbuf_addf(b,
-		  " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
-		  " to %" PRId64 "); ",
-		  r->inside, r->inside + r->outside, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
-	add_unique(v, r, b);
-}
-
 static void solution_reasons(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const struct solution *s = verify_solution(g);
@@ -226,8 +201,8 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		return;
 	}
 	if (!s->n_own) {
-		const struct solve_result *r = &verify_solution(g)->r;
-		const struct tsc_map *m = &verify_solution(g)->map;
+		const struct solve_result *r = &s->r;
+		const struct tsc_map *m = &s->map;
 		int64_t offset = (int64_t)r->offset;
 
 		/* One for all vCPUs. */
@@ -262,8 +237,29 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		add_unique(v, r, b);
 		return;
 	}
-	for (size_t i = 0; i < s->n_own; i++)
-		own_reason(v, g, &s->own[i], b);
+	for (size_t i = 0; i < s->n_own; i++) { /* vCPUs with an offset of their own */
+		const uint32_t id = s->own[i].id;
+		const struct epoch_vcpu *e = epoch_vm_find(v->p->map->vm[g->g->vm].epochs, id);
+		const struct solve_result *r = &s->own[i].r;
+
+		sbuf_addf(b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64, id,
+			  fits_in_part(r) ? "no offset fits all the time; best is "
+			  : g->solved	  ? "solved: "
+					  : "the data ask for ",
+			  (int64_t)r->offset);
+		if (!g->solved && e && e->n && e->v[0].has_map) {
+			if (does_as_well(e->v[0].map.offset, r))
+				sbuf_add(b, ", as was used");
+			else
+				add_wrong(v, e->v[0].map.offset, r, b);
+		}
+		sbuf_addf(b,
+			  " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
+			  " to %" PRId64 "); ",
+			  r->inside, r->inside + r->outside, (int64_t)r->offset_lo,
+			  (int64_t)r->offset_hi);
+		add_unique(v, r, b);
+	}
 	if (s->missed_why) { /* it was given that of another */
 		sbuf_addf(b, "vCPU %" PRIu32 ": no offset found: %s", s->missed, s->missed_why);
 		judge_end(b);
