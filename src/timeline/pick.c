@@ -242,33 +242,6 @@ static const char *filter_lacks(const struct filter *f, const struct fmt_event *
 
 /* ---- run time ---- */
 
-static bool text_match(const struct step *s, const char *text)
-{
-	switch (s->op) {
-	case OP_EQ: return !strcmp(text, s->text);
-	case OP_NE: return strcmp(text, s->text) != 0;
-	case OP_GLOB: return !fnmatch(s->text, text, 0);
-	default: return false;
-	}
-}
-
-static bool number_match(const struct step *s, uint64_t v, bool is_signed)
-{
-	int64_t a = (int64_t)v, b = (int64_t)s->value;
-	bool less = is_signed || s->negative ? a < b : v < s->value;
-
-	switch (s->op) {
-	case OP_EQ: return v == s->value;
-	case OP_NE: return v != s->value;
-	case OP_LT: return less;
-	case OP_LE: return less || v == s->value;
-	case OP_GT: return !less && v != s->value;
-	case OP_GE: return !less;
-	case OP_AND: return (v & s->value) != 0;
-	default: return false;
-	}
-}
-
 /* A term with a field that the event lacks is false, and so is its negation. */
 enum truth { FALSE, UNKNOWN, TRUE };
 
@@ -277,15 +250,34 @@ static enum truth term_match(const struct step *s, const struct fmt_event *ev,
 {
 	char text[MAX_TEXT];
 	struct fmt_field fld;
+	bool is = false, less;
+	int64_t a, b;
 	uint64_t v;
 
 	if (!fmt_field(ev, s->field, &fld))
 		return UNKNOWN;
-	if (fmt_str(&fld, rec, text, sizeof(text)))
-		return text_match(s, text) ? TRUE : FALSE;
+	if (fmt_str(&fld, rec, text, sizeof(text))) {
+		is = s->op == OP_GLOB ? !fnmatch(s->text, text, 0)
+				      : (s->op == OP_EQ || s->op == OP_NE) &&
+						(s->op == OP_EQ) == !strcmp(text, s->text);
+		return is ? TRUE : FALSE;
+	}
 	if (!s->number || !fmt_u64(&fld, rec, &v))
 		return UNKNOWN;
-	return number_match(s, v, fld.is_signed) ? TRUE : FALSE;
+	a = (int64_t)v;
+	b = (int64_t)s->value;
+	less = fld.is_signed || s->negative ? a < b : v < s->value;
+	switch (s->op) {
+	case OP_EQ: is = v == s->value; break;
+	case OP_NE: is = v != s->value; break;
+	case OP_LT: is = less; break;
+	case OP_LE: is = less || v == s->value; break;
+	case OP_GT: is = !less && v != s->value; break;
+	case OP_GE: is = !less; break;
+	case OP_AND: is = v & s->value; break;
+	default: break;
+	}
+	return is ? TRUE : FALSE;
 }
 
 bool filter_match(const struct filter *f, const struct fmt_event *ev, const struct rec *rec)
@@ -434,36 +426,27 @@ static bool label_is(const char *label, const char *side)
 	       (!str_is_text(side, strlen(side)) && !strcmp(side, vmsel_name(label)));
 }
 
-/* A guest of a session has the name that it was given there, which is its directory's. */
-static bool directory_is(const struct tl_source *s, const char *name)
-{
-	const char *path = s->cap->path, *base;
-	size_t n = strlen(path);
-
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	base = memrchr(path, '/', n);
-	base = base ? base + 1 : path;
-	return strlen(name) == (size_t)(path + n - base) && !strncmp(base, name, strlen(name)) &&
-	       strcmp(name, "host") && strcmp(name, "qemu");
-}
-
-/* It shares its name with others, and is shown as PID-FD: the name means all of them. */
-static bool is_one_of(const struct hostmap_vm *vm, const char *name)
-{
-	const struct cap_vm *c = vm->cap;
-
-	return c && c->name && c->id && !strcmp(c->id, vm->label) && !strcmp(c->name, name);
-}
-
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
 {
 	const struct hostmap *map = tl_hostmap(t);
 	const struct hostmap_vm *vm = s->guest && !s->alone ? &map->vm[map->vm[s->vm].of] : NULL;
+	const struct cap_vm *c = vm ? vm->cap : NULL;
+	const char *path = s->cap->path, *base;
+	size_t n = strlen(path);
 
-	return !strcmp(side, tl_side(s)) || label_is(s->label, side) ||
-	       (s->guest && directory_is(s, side)) ||
-	       (vm && (label_is(vm->label, side) || is_one_of(vm, side)));
+	if (!strcmp(side, tl_side(s)) || label_is(s->label, side) ||
+	    (vm && label_is(vm->label, side)))
+		return true;
+	/* It shares its name with others, and is shown as PID-FD: the name means all of them. */
+	if (c && c->name && c->id && !strcmp(c->id, vm->label) && !strcmp(c->name, side))
+		return true;
+	/* A guest of a session has the name that it was given there, which is its directory's. */
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	base = memrchr(path, '/', n);
+	base = base ? base + 1 : path;
+	return s->guest && strlen(side) == (size_t)(path + n - base) &&
+	       !strncmp(base, side, strlen(side)) && strcmp(side, "host") && strcmp(side, "qemu");
 }
 
 static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
@@ -482,12 +465,9 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 	type = tl_type(i);
 	at = type % NEAR;
 	if (!s->near[at].valid || s->near[at].type != type) {
-		uint64_t key = tl_type(i);
 		uint64_t value = 0;
 
-		if (u64map_get(&s->known, key, &value)) {
-			s->near[at].set = value;
-		} else {
+		if (!u64map_get(&s->known, type, &value)) {
 			for (size_t j = 0; i->ev && j < s->n; j++) {
 				struct spec *x = &s->v[j];
 
@@ -498,10 +478,9 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 				if (x->filter && !x->lacks)
 					x->lacks = filter_lacks(x->filter, i->ev, &x->value);
 			}
-			(void)!u64map_put(&s->known, key,
-					  value); /* a cache: without memory it is only slower */
-			s->near[at].set = value;
+			(void)!u64map_put(&s->known, type, value); /* only a cache */
 		}
+		s->near[at].set = value;
 		s->near[at].type = type;
 		s->near[at].valid = true;
 	}
@@ -510,18 +489,6 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 		if ((set & 1) && (!s->v[k].filter || filter_match(s->v[k].filter, i->ev, i->rec)))
 			return s->v[k].hit = true;
 	return false;
-}
-
-static bool any_stacks(struct pick *p)
-{
-	for (size_t i = 0; !p->stacks && i < tl_sources(p->t); i++) {
-		const struct tl_source *s = tl_source(p->t, i);
-
-		if (!s->qemu && fmt_find(s->fmt, "ftrace", "kernel_stack"))
-			p->stacks = STACKS_SOME;
-	}
-	p->stacks = p->stacks ?: STACKS_NONE;
-	return p->stacks == STACKS_SOME;
 }
 
 /* After a gap a stack may belong to an event that was lost. */
@@ -535,11 +502,17 @@ static void forget_last(struct specs *s, const struct tl_item *i)
 static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_item *i)
 {
 	bool match = specs_match(s, i);
+	const struct tl_source *src;
 	uint64_t key, last;
 
 	if (i->kind != TL_EVENT)
 		forget_last(s, i);
-	if (i->kind != TL_EVENT || !any_stacks(p) || !i->ev || i->src->qemu || i->marker)
+	for (size_t k = 0; !p->stacks && k < tl_sources(p->t); k++)
+		if (!(src = tl_source(p->t, k))->qemu &&
+		    fmt_find(src->fmt, "ftrace", "kernel_stack"))
+			p->stacks = STACKS_SOME;
+	p->stacks = p->stacks ?: STACKS_NONE;
+	if (i->kind != TL_EVENT || p->stacks == STACKS_NONE || !i->ev || i->src->qemu || i->marker)
 		return match;
 	key = ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + fmt_level(tl_fmt(i), i->rec);
 	if (fmt_is_stack(i->ev))

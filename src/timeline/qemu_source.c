@@ -60,7 +60,6 @@ static void add_field(struct sbuf *b, const char *type, const char *name, size_t
 static char *format_text(const char *name, size_t id, const struct qev *ev, enum shape shape)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	char *text;
 
 	sbuf_addf(&b, "name: %s\nID: %zu\nformat:\n", name, id);
 	add_field(&b, "unsigned short", "common_type", 0, 2, false);
@@ -84,23 +83,7 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 		}
 	}
 	sbuf_add(&b, "\nprint fmt: \"\"\n");
-	text = xsbuf_take(&b);
-	return text;
-}
-
-static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum shape shape)
-{
-	struct qtype *slot = xarray_grow(&t->v, t->n, &t->cap, sizeof(*slot));
-	_cleanup_free_ char *text = format_text(name, t->n + 1, ev, shape);
-	char sys[] = "qemu";
-	int ret;
-
-	*slot = (struct qtype){ .ev = shape == SHAPE_ARGS ? ev : NULL, .name = name };
-	t->n++;
-	ret = fmt_add(t->fmt,
-		      &(struct cap_format){
-			      .sys = sys, .name = name, .text = text, .len = strlen(text) });
-	return ret < 0 ? ret : 0;
+	return xsbuf_take(&b);
 }
 
 static int qemu_type_of(struct qtypes *t, const struct qtrace_item *i, enum shape shape,
@@ -108,7 +91,8 @@ static int qemu_type_of(struct qtypes *t, const struct qtrace_item *i, enum shap
 {
 	const struct hash_key by = { { t->key.k[0] + shape, t->key.k[1] } };
 	uint64_t key = hash_bytes(&by, i->name, i->name_len), at;
-	char *name;
+	char *name, *text, sys[] = "qemu";
+	struct qtype *slot;
 	int ret;
 
 	if (u64map_get(&t->by_key, key, &at)) {
@@ -121,8 +105,14 @@ static int qemu_type_of(struct qtypes *t, const struct qtrace_item *i, enum shap
 	for (char *p = name; *p; p++) /* the name of an event in a file may be anything */
 		if (*p <= ' ' || *p > '~' || *p == ':')
 			*p = '?';
-	ret = type_add(t, name, i->ev, shape);
-	if (ret)
+	text = format_text(name, t->n + 1, i->ev, shape);
+	slot = xarray_grow(&t->v, t->n++, &t->cap, sizeof(*slot));
+	*slot = (struct qtype){ .ev = shape == SHAPE_ARGS ? i->ev : NULL, .name = name };
+	ret = fmt_add(t->fmt,
+		      &(struct cap_format){
+			      .sys = sys, .name = name, .text = text, .len = strlen(text) });
+	free(text);
+	if (ret < 0)
 		return ret;
 	*id = (uint16_t)t->n;
 	xu64map_put(&t->by_key, key, t->n);
@@ -247,37 +237,6 @@ static const struct qev_value *arg(const struct qtrace_item *i, const char *name
 	return NULL;
 }
 
-static void region(struct qdevices *d, const struct qtrace_item *i)
-{
-	const struct qev_value *addr = arg(i, "addr"), *name = arg(i, "name");
-	char **slot;
-
-	if (!addr || !name || !name->s || !name->len || d->nname >= MAX_NAMES ||
-	    u64map_get(&d->region, addr->num, NULL))
-		return;
-	slot = xarray_grow(&d->name, d->nname, &d->name_cap, sizeof(*slot));
-	*slot = xstrndup(name->s, MIN(name->len, 64u));
-	str_printable(*slot);
-	d->nname++;
-	xu64map_put(&d->region, addr->num, d->nname);
-}
-
-static void registration(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
-{
-	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"),
-			       *assign = arg(i, "assign");
-	struct qdevice *v;
-
-	if (!addr || !fd || !assign || d->n >= MAX_REGISTRATIONS)
-		return;
-	v = xarray_grow(&d->v, d->n, &d->cap, sizeof(*v));
-	*v = (struct qdevice){ .addr = addr->num,
-			       .from = host,
-			       .seq = d->n++,
-			       .vm = vm,
-			       .fd = assign->num ? (int32_t)fd->num : -1 };
-}
-
 COMPARE(by_address, struct qdevice,
 	ORDER(x->addr, y->addr) ?: ORDER(x->vm, y->vm) ?:
 	ORDER(x->from, y->from) ?: ORDER(x->seq, y->seq));
@@ -311,25 +270,21 @@ static const struct qdevice *device_of(const struct qdevices *d, uint64_t addr, 
 	return n && d->v[n - 1].addr == addr && d->v[n - 1].vm == vm ? &d->v[n - 1] : NULL;
 }
 
-/* The device behind an address at that time; NULL: unknown. */
-static const char *device_at(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm)
-{
-	const struct qdevice *v = device_of(d, addr, host, -1);
-	const struct qdevice *own = vm < 0 ? NULL : device_of(d, addr, host, vm);
-
-	if (own && (!v || (ORDER(own->from, v->from) ?: ORDER(own->seq, v->seq)) > 0))
-		v = own;
-	return v ? v->name : NULL; /* NULL: given back */
-}
-
+/* Of an access to a device: which it is, at that time; NULL: unknown, or given back. */
 void qdevices_item(const struct qdevices *d, struct tl_item *item)
 {
 	const struct event_type *e = event_type_of(item->ev); /* kvm_mmio is AMD's */
+	const struct qdevice *v, *own;
 	uint64_t gpa;
 
-	if (!item->src->index && (e->role == EV_FAST_MMIO || e->role == EV_MMIO) &&
-	    fmt_u64(&e->f[e->role == EV_MMIO], item->rec, &gpa))
-		item->device = device_at(d, gpa, item->host, item->vm);
+	if (item->src->index || (e->role != EV_FAST_MMIO && e->role != EV_MMIO) ||
+	    !fmt_u64(&e->f[e->role == EV_MMIO], item->rec, &gpa))
+		return;
+	v = device_of(d, gpa, item->host, -1);
+	own = item->vm < 0 ? NULL : device_of(d, gpa, item->host, item->vm);
+	if (own && (!v || (ORDER(own->from, v->from) ?: ORDER(own->seq, v->seq)) > 0))
+		v = own;
+	item->device = v ? v->name : NULL;
 }
 
 void qdevices_free(struct qdevices *d)
@@ -411,26 +366,21 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	return 0;
 }
 
-/* The clock of the first event, which is that of most. 1, 0 if there is none, -errno. */
-static int first_clock(struct qsource *s, enum qtrace_clock *clock)
-{
-	struct qtrace_item i;
-	int ret = qtrace_rewind(s->trace);
-
-	while (!ret && (ret = qtrace_next(s->trace, &i)) > 0) {
-		*clock = i.clock;
-		if (i.kind == QTRACE_EVENT)
-			return 1;
-		ret = 0;
-	}
-	return ret;
-}
-
 int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err)
 {
 	enum qtrace_clock id = QTRACE_NO_CLOCK;
-	int ret = first_clock(s, &id);
-	struct qclock *c = &s->clock[id];
+	struct qtrace_item i;
+	struct qclock *c;
+	int ret = qtrace_rewind(s->trace), more = 0;
+
+	/* The clock of the first event is that of most. */
+	while (!ret && (more = qtrace_next(s->trace, &i)) > 0) {
+		id = i.clock;
+		if (i.kind == QTRACE_EVENT)
+			break;
+	}
+	ret = ret ?: more;
+	c = &s->clock[id];
 
 	if (ret <= 0 || !c->error || id == QTRACE_NO_CLOCK)
 		return MIN(ret, 0);
@@ -735,6 +685,7 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 	int ret = qsource_start(s), more = 1;
 
 	while (!ret && (more = qtrace_next(s->trace, &i)) > 0) {
+		const struct qev_value *addr, *name, *fd, *assign;
 		struct tl_item item = { .host = 0 };
 		bool placed = qemu_place_item(s, &i, &item);
 
@@ -744,11 +695,32 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 		/* Most are from before the recording, and hold from its beginning on. */
 		if (!placed)
 			item.host = s->file_host > s->begin ? s->file_host : 0;
-		if (i.kind == QTRACE_EVENT && is_named_event(&i, "kvm_set_ioeventfd_mmio"))
-			registration(d, &i, item.host, item.vm);
-		else if (i.kind == QTRACE_EVENT && (is_named_event(&i, "memory_region_ops_write") ||
-						    is_named_event(&i, "memory_region_ops_read")))
-			region(d, &i);
+		if (i.kind != QTRACE_EVENT)
+			continue;
+		addr = arg(&i, "addr");
+		name = arg(&i, "name");
+		fd = arg(&i, "fd");
+		assign = arg(&i, "assign");
+		if (is_named_event(&i, "kvm_set_ioeventfd_mmio") && addr && fd && assign &&
+		    d->n < MAX_REGISTRATIONS) {
+			struct qdevice *v = xarray_grow(&d->v, d->n, &d->cap, sizeof(*v));
+
+			*v = (struct qdevice){ .addr = addr->num,
+					       .from = item.host,
+					       .seq = d->n++,
+					       .vm = item.vm,
+					       .fd = assign->num ? (int32_t)fd->num : -1 };
+		} else if ((is_named_event(&i, "memory_region_ops_write") ||
+			    is_named_event(&i, "memory_region_ops_read")) &&
+			   addr && name && name->s && name->len && d->nname < MAX_NAMES &&
+			   !u64map_get(&d->region, addr->num, NULL)) {
+			char **slot =
+				xarray_grow(&d->name, d->nname++, &d->name_cap, sizeof(*slot));
+
+			*slot = xstrndup(name->s, MIN(name->len, 64u));
+			str_printable(*slot);
+			xu64map_put(&d->region, addr->num, d->nname);
+		}
 	}
 	return ret ?: MIN(more, 0);
 }
