@@ -18,8 +18,11 @@
 #define MAX_NAME   256
 
 const char *const qev_kind_names[] = {
-	[QEV_UNSIGNED] = "unsigned", [QEV_SIGNED] = "signed", [QEV_POINTER] = "pointer",
-	[QEV_STRING] = "string", NULL,
+	[QEV_UNSIGNED] = "unsigned",
+	[QEV_SIGNED] = "signed",
+	[QEV_POINTER] = "pointer",
+	[QEV_STRING] = "string",
+	NULL,
 };
 
 static const char *const prop_names[] = { "disable", "vcpu", "tcg", "tcg-trans", "tcg-exec" };
@@ -51,9 +54,9 @@ static const struct {
 /* PRIx64 and the like, as on x86-64. */
 static bool macro(const char *s, size_t n, struct sbuf *b)
 {
-	static const char *const sizes[] = { "64",     "PTR",   "MAX",	    "FAST16", "FAST32",
-					     "FAST64", "LEAST64", "8",	    "16",     "32",
-					     "FAST8",  "LEAST8", "LEAST16", "LEAST32" };
+	static const char *const sizes[] = { "64",     "PTR",	  "MAX",     "FAST16", "FAST32",
+					     "FAST64", "LEAST64", "8",	     "16",     "32",
+					     "FAST8",  "LEAST8",  "LEAST16", "LEAST32" };
 	const size_t wide = 7; /* of them are longs */
 
 	for (size_t i = 0; i < ARRAY_SIZE(macros); i++) {
@@ -242,24 +245,42 @@ static const struct {
 	enum qev_kind kind;
 	uint8_t size;
 } types[] = {
-	{ "int", QEV_SIGNED, 4 }, { "signed", QEV_SIGNED, 4 }, { "signed int", QEV_SIGNED, 4 },
-	{ "unsigned", QEV_UNSIGNED, 4 }, { "unsigned int", QEV_UNSIGNED, 4 },
-	{ "long", QEV_SIGNED, 8 }, { "long int", QEV_SIGNED, 8 },
-	{ "unsigned long", QEV_UNSIGNED, 8 }, { "unsigned long int", QEV_UNSIGNED, 8 },
-	{ "long long", QEV_SIGNED, 8 }, { "unsigned long long", QEV_UNSIGNED, 8 },
-	{ "short", QEV_SIGNED, 2 }, { "unsigned short", QEV_UNSIGNED, 2 },
-	{ "char", QEV_SIGNED, 1 }, { "signed char", QEV_SIGNED, 1 },
-	{ "unsigned char", QEV_UNSIGNED, 1 }, { "bool", QEV_UNSIGNED, 1 },
-	{ "int8_t", QEV_SIGNED, 1 }, { "int16_t", QEV_SIGNED, 2 },
-	{ "int32_t", QEV_SIGNED, 4 }, { "int64_t", QEV_SIGNED, 8 },
-	{ "uint8_t", QEV_UNSIGNED, 1 }, { "uint16_t", QEV_UNSIGNED, 2 },
-	{ "uint32_t", QEV_UNSIGNED, 4 }, { "uint64_t", QEV_UNSIGNED, 8 },
-	{ "size_t", QEV_UNSIGNED, 8 }, { "ssize_t", QEV_SIGNED, 8 },
-	{ "uintptr_t", QEV_UNSIGNED, 8 }, { "intptr_t", QEV_SIGNED, 8 },
+	{ "int", QEV_SIGNED, 4 },
+	{ "signed", QEV_SIGNED, 4 },
+	{ "signed int", QEV_SIGNED, 4 },
+	{ "unsigned", QEV_UNSIGNED, 4 },
+	{ "unsigned int", QEV_UNSIGNED, 4 },
+	{ "long", QEV_SIGNED, 8 },
+	{ "long int", QEV_SIGNED, 8 },
+	{ "unsigned long", QEV_UNSIGNED, 8 },
+	{ "unsigned long int", QEV_UNSIGNED, 8 },
+	{ "long long", QEV_SIGNED, 8 },
+	{ "unsigned long long", QEV_UNSIGNED, 8 },
+	{ "short", QEV_SIGNED, 2 },
+	{ "unsigned short", QEV_UNSIGNED, 2 },
+	{ "char", QEV_SIGNED, 1 },
+	{ "signed char", QEV_SIGNED, 1 },
+	{ "unsigned char", QEV_UNSIGNED, 1 },
+	{ "bool", QEV_UNSIGNED, 1 },
+	{ "int8_t", QEV_SIGNED, 1 },
+	{ "int16_t", QEV_SIGNED, 2 },
+	{ "int32_t", QEV_SIGNED, 4 },
+	{ "int64_t", QEV_SIGNED, 8 },
+	{ "uint8_t", QEV_UNSIGNED, 1 },
+	{ "uint16_t", QEV_UNSIGNED, 2 },
+	{ "uint32_t", QEV_UNSIGNED, 4 },
+	{ "uint64_t", QEV_UNSIGNED, 8 },
+	{ "size_t", QEV_UNSIGNED, 8 },
+	{ "ssize_t", QEV_SIGNED, 8 },
+	{ "uintptr_t", QEV_UNSIGNED, 8 },
+	{ "intptr_t", QEV_SIGNED, 8 },
 	{ "ptrdiff_t", QEV_SIGNED, 8 },
 	/* values in translated code, as they are when it runs */
-	{ "TCGv_i32", QEV_UNSIGNED, 4 }, { "TCGv_i64", QEV_UNSIGNED, 8 },
-	{ "TCGv", QEV_UNSIGNED, 8 }, { "TCGv_ptr", QEV_POINTER, 8 }, { "TCGv_env", QEV_POINTER, 8 },
+	{ "TCGv_i32", QEV_UNSIGNED, 4 },
+	{ "TCGv_i64", QEV_UNSIGNED, 8 },
+	{ "TCGv", QEV_UNSIGNED, 8 },
+	{ "TCGv_ptr", QEV_POINTER, 8 },
+	{ "TCGv_env", QEV_POINTER, 8 },
 };
 
 /* The type's words with one blank between them, without const and the like; false: too long. */
@@ -341,27 +362,8 @@ static void arg_add(struct qev *e, const char *type, size_t ntype, const char *n
 	}
 }
 
-/* "const char *path": the name is the last word. */
-static int parse_arg(struct qev *e, const char *s, size_t n)
-{
-	size_t at;
-
-	while (n && isspace((unsigned char)*s)) {
-		s++;
-		n--;
-	}
-	n = qevents_trim(s, n);
-	for (at = n; at && (isalnum((unsigned char)s[at - 1]) || s[at - 1] == '_'); at--)
-		;
-	if (!at || at == n || n > MAX_NAME || e->nargs >= QEV_MAX_ARGS)
-		return -EBADMSG;
-	arg_add(e, s, qevents_trim(s, at), s + at, n - at);
-	return 0;
-}
-
 static int qev_parse_args(struct qev *e, const char *s, size_t n)
 {
-	int ret = 0;
 	size_t from = 0;
 
 	n = qevents_trim(s, n);
@@ -369,17 +371,25 @@ static int qev_parse_args(struct qev *e, const char *s, size_t n)
 		from++;
 	if (from == n || (n - from == 4 && !memcmp(s + from, "void", 4)))
 		return 0;
-	while (!ret) {
+	/* "const char *path": the name is the last word. */
+	for (;;) {
 		const char *comma = memchr(s, ',', n);
-		size_t len = comma ? (size_t)(comma - s) : n;
+		size_t len = comma ? (size_t)(comma - s) : n, skip = 0, all, at;
 
-		ret = parse_arg(e, s, len);
+		while (skip < len && isspace((unsigned char)s[skip]))
+			skip++;
+		all = at = qevents_trim(s + skip, len - skip);
+		while (at && (isalnum((unsigned char)s[skip + at - 1]) || s[skip + at - 1] == '_'))
+			at--;
+		if (!at || at == all || all > MAX_NAME || e->nargs >= QEV_MAX_ARGS)
+			return -EBADMSG;
+		arg_add(e, s + skip, qevents_trim(s + skip, at), s + skip + at, all - at);
 		if (!comma)
 			break;
 		s += len + 1;
 		n -= len + 1;
 	}
-	return ret;
+	return 0;
 }
 
 /* PROPERTY... NAME: the name is the last word before the parenthesis. */
@@ -533,26 +543,6 @@ out:
 	return ret;
 }
 
-/* One line, continuation lines included. */
-static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
-{
-	struct decl d = { s, s + n };
-	struct qev *e;
-	const char *why = "";
-	int ret;
-
-	blanks(&d);
-	if (d.p == d.end || *d.p == '#')
-		return 0;
-	e = xcalloc(1, sizeof(*e));
-	e->line = line;
-	ret = parse_event(q, &d, e, &why);
-	if (ret != -EBADMSG)
-		return ret;
-	qevents_remark(q, line, why);
-	return 0;
-}
-
 /* Length of a line that may continue: "\" before its end; *used includes all newlines. */
 static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t *used,
 			   uint32_t *lines)
@@ -583,7 +573,9 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 {
 	_cleanup_(sbuf_free) struct sbuf joined = { 0 };
 	struct qevents *q = xcalloc(1, sizeof(*q));
+	struct qev *e;
 	uint32_t line = 1, lines;
+	const char *why = "";
 	int ret = 0;
 
 	*out = NULL;
@@ -593,9 +585,18 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	for (size_t at = 0, used; at < len && !ret; at += used, line += lines) {
 		size_t n = logical_line(text + at, len - at, &joined, &used, &lines);
 
+		struct decl d = { joined.s, joined.s ? joined.s + n : NULL };
+
+		blanks(&d);
 		ret = joined.error;
-		if (!ret && n)
-			ret = parse_line(q, joined.s, n, line);
+		if (ret || d.p == d.end || *d.p == '#')
+			continue;
+		e = xcalloc(1, sizeof(*e));
+		e->line = line;
+		ret = parse_event(q, &d, e, &why);
+		if (ret == -EBADMSG)
+			qevents_remark(q, line, why);
+		ret = ret == -EBADMSG ? 0 : ret;
 	}
 	if (!ret && !q->n)
 		ret = err_set(
@@ -670,14 +671,6 @@ const char *qevents_name(const struct qevents *q)
 static uint64_t low_bytes(uint64_t v, unsigned int size)
 {
 	return size >= 8 ? v : v & ((1ull << 8 * size) - 1);
-}
-
-static uint64_t extend(uint64_t v, unsigned int size)
-{
-	uint64_t sign = size >= 8 ? 0 : 1ull << (8 * size - 1);
-
-	v = low_bytes(v, size);
-	return sign ? (v ^ sign) - sign : v;
 }
 
 static const struct spec address = { .conv = 'x', .alt = true, .bytes = 8, .bare_zero = true };
@@ -807,8 +800,12 @@ static bool scan_conv(struct scan *s, const struct spec *c, const char *rest,
 	} else if (!scan_number(s, c, *rest == '%' && rest[1] != '%', &v->num)) {
 		return false;
 	}
-	v->num = a->kind == QEV_SIGNED ? extend(v->num, MIN(a->size, size))
-				       : low_bytes(v->num, a->size);
+	v->num = low_bytes(v->num, a->kind == QEV_SIGNED ? MIN(a->size, size) : a->size);
+	if (a->kind == QEV_SIGNED && MIN(a->size, size) < 8) {
+		const uint64_t sign = 1ull << (8 * MIN(a->size, size) - 1);
+
+		v->num = (v->num ^ sign) - sign;
+	}
 	return true;
 }
 

@@ -312,36 +312,27 @@ int mon_switches_add(struct mon_switches *s, const char *pattern, bool on, struc
 	return 0;
 }
 
-static int switches_line(struct mon_switches *s, const char *line, size_t n, struct kvmft_err *err)
-{
-	char text[256];
-	bool off;
-
-	while (n && strchr(" \t", *line)) {
-		line++;
-		n--;
-	}
-	while (n && strchr(" \t\r", line[n - 1]))
-		n--;
-	if (!n || *line == '#')
-		return 0;
-	if (n >= sizeof(text) || memchr(line, '\0', n))
-		return err_set(err, EINVAL, "it is not a line of text, or too long");
-	memcpy(text, line, n);
-	text[n] = '\0';
-	off = *text == '-';
-	return mon_switches_add(s, text + off, !off, err);
-}
-
 int mon_switches_add_text(struct mon_switches *s, const char *text, size_t n, const char *file,
 			  struct kvmft_err *err)
 {
 	struct kvmft_err why = { .text = "" };
+	char one[256];
 
 	for (unsigned int line = 1; n; line++) {
-		const char *end = memchr(text, '\n', n);
-		size_t len = end ? (size_t)(end - text) : n;
-		int ret = switches_line(s, text, len, &why);
+		const char *end = memchr(text, '\n', n), *from = text;
+		size_t len = end ? (size_t)(end - text) : n, left = len;
+		int ret = 0;
+
+		for (; left && strchr(" \t", *from); from++)
+			left--;
+		while (left && strchr(" \t\r", from[left - 1]))
+			left--;
+		if (left && *from != '#' && (left >= sizeof(one) || memchr(from, '\0', left))) {
+			ret = err_set(&why, EINVAL, "it is not a line of text, or too long");
+		} else if (left && *from != '#') {
+			snprintf(one, sizeof(one), "%.*s", (int)left, from);
+			ret = mon_switches_add(s, one + (*one == '-'), *one != '-', &why);
+		}
 
 		if (ret) {
 			err_set(err, -ret, "%s, line %u: %s", file, line, why.text);

@@ -25,42 +25,25 @@ static const struct {
 	{ "ftrace", "trace_marker" }, /* the file that it writes to */
 	{ "syslog", "openlog" },      /* the function of libc */
 };
-
-static const void *bytes_find(const char *p, size_t n, const char *text)
-{
-	return memmem(p, n, text, strlen(text));
-}
-
 static void add_backend(struct mon_program *m, const char *backend, const char *how)
 {
 	sbuf_addf(&m->backends, "%s%s", m->backends.len ? "," : "", backend);
 	sbuf_addf(&m->found, "%s%s:%s", m->found.len ? "," : "", backend, how);
 }
-
-/* A note of provider qemu: "stapsdt", three addresses, the provider's name. */
-static bool has_sdt(const char *p, size_t n)
-{
-	static const char owner[] = "stapsdt", provider[] = "qemu";
-	const size_t at = sizeof(owner) + 3 * sizeof(uint64_t), whole = at + sizeof(provider);
-	const char *end = p + n, *q;
-
-	for (; (q = memmem(p, (size_t)(end - p), owner, sizeof(owner))); p = q + 1) {
-		if ((size_t)(end - q) < whole)
-			return false;
-		if (!memcmp(q + at, provider, sizeof(provider)))
-			return true;
-	}
-	return false;
-}
-
 static void look_at_file(const char *p, size_t n, struct mon_program *m)
 {
-	const char *v = bytes_find(p, n, version_mark);
+	/* A note of provider qemu: "stapsdt", three addresses, the provider's name. */
+	static const char owner[] = "stapsdt", provider[] = "qemu";
+	const size_t at = sizeof(owner) + 3 * sizeof(uint64_t), whole = at + sizeof(provider);
+	const char *v = memmem(p, n, version_mark, strlen(version_mark)), *end = p + n, *q = p;
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-		if (bytes_find(p, n, marks[i].text))
+		if (memmem(p, n, marks[i].text, strlen(marks[i].text)))
 			add_backend(m, marks[i].backend, "text");
-	if (has_sdt(p, n))
+	while ((q = memmem(q, (size_t)(end - q), owner, sizeof(owner))) &&
+	       (size_t)(end - q) >= whole && memcmp(q + at, provider, sizeof(provider)))
+		q++;
+	if (q && (size_t)(end - q) >= whole)
 		add_backend(m, "dtrace", "note");
 	if (v) {
 		v += sizeof(version_mark) - 1;

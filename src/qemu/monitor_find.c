@@ -65,28 +65,6 @@ static void dev_take_item(struct dev *d, struct vm_span item)
 	take_bool(item, "abstract", &d->abstract);
 }
 
-/* "unix:/run/x,server=on": as the options of a chardev. */
-static struct dev parse_dev(struct vm_span list)
-{
-	static const char unix_[] = "unix:";
-	struct dev d = { .kind = list };
-	struct vm_span item;
-	size_t n = strlen(unix_);
-
-	if (list.n < n || memcmp(list.p, unix_, n))
-		return d;
-	d.kind = (struct vm_span){ "socket", 6 };
-	list.p += n;
-	list.n -= n;
-	for (bool first = true; vm_list_next(&list, &item); first = false) {
-		if (first && !vm_item_value(item, "path", &d.path))
-			d.path = item;
-		else if (!first)
-			dev_take_item(&d, item);
-	}
-	return d;
-}
-
 /* The last -chardev with this id; false when there is none. */
 static bool find_chardev(struct vm_span args, struct vm_span id, struct dev *d)
 {
@@ -114,47 +92,21 @@ static bool find_chardev(struct vm_span args, struct vm_span id, struct dev *d)
 	return found;
 }
 
-static int span_fd(struct vm_span s)
-{
-	char text[16];
-	uint64_t v;
-
-	if (!s.n || s.n >= sizeof(text))
-		return -1;
-	memcpy(text, s.p, s.n);
-	text[s.n] = '\0';
-	return parse_u64(text, &v) || v > INT32_MAX ? -1 : (int)v;
-}
-
-/* Why nobody else can connect, or NULL. */
-static const char *dev_why_not(const struct dev *d, bool found)
-{
-	if (!found)
-		return "it is on a chardev that the command line does not have";
-	if (d->tcp || (d->kind.n >= 4 && !memcmp(d->kind.p, "tcp:", 4)) ||
-	    (d->kind.n >= 7 && !memcmp(d->kind.p, "telnet:", 7)))
-		return "it is on TCP, and kvmft connects only to unix sockets";
-	if (!vm_span_is(d->kind, "socket") || (!d->path.n && !d->fd.n))
-		return "it is not a socket that others can connect to";
-	if (!d->path.n)
-		return NULL;
-	return d->server
-		       ? NULL
-		       : "QEMU is the client there (no server=on): it connects out instead of listening";
-}
-
 static int mon_place_add(struct mon_places *p, enum mon_kind kind, struct vm_span option,
 			 struct vm_span value, const struct dev *d, bool found)
 {
 	struct mon_place *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
-	const char *why = dev_why_not(d, found);
+	const char *why = NULL;
+	char text[16];
+	uint64_t fd;
 	struct sbuf b = { 0 };
 
 	if (!slot)
 		return -ENOMEM;
 	p->n++;
 	slot->kind = kind;
-	slot->fd = span_fd(d->fd);
+	snprintf(text, sizeof(text), "%.*s", (int)MIN(d->fd.n, sizeof(text)), d->fd.p ?: "");
+	slot->fd = d->fd.n >= sizeof(text) || parse_u64(text, &fd) || fd > INT32_MAX ? -1 : (int)fd;
 	slot->abstract = d->abstract;
 	sbuf_add_mem(&b, option.p, MIN(option.n, (size_t)32));
 	sbuf_addc(&b, ' ');
@@ -163,6 +115,16 @@ static int mon_place_add(struct mon_places *p, enum mon_kind kind, struct vm_spa
 	if (!slot->spelling)
 		return -ENOMEM;
 	str_printable(slot->spelling);
+	/* Why nobody else can connect. */
+	if (!found)
+		why = "it is on a chardev that the command line does not have";
+	else if (d->tcp || (d->kind.n >= 4 && !memcmp(d->kind.p, "tcp:", 4)) ||
+		 (d->kind.n >= 7 && !memcmp(d->kind.p, "telnet:", 7)))
+		why = "it is on TCP, and kvmft connects only to unix sockets";
+	else if (!vm_span_is(d->kind, "socket") || (!d->path.n && !d->fd.n))
+		why = "it is not a socket that others can connect to";
+	else if (d->path.n && !d->server)
+		why = "QEMU is the client there (no server=on): it connects out instead of listening";
 	if (why) {
 		slot->why_not = strdup(why);
 		if (!slot->why_not)
@@ -180,18 +142,27 @@ static int mon_place_add(struct mon_places *p, enum mon_kind kind, struct vm_spa
 static int take_dev(struct mon_places *p, struct vm_span all, enum mon_kind kind,
 		    struct vm_span option, struct vm_span value)
 {
-	static const char chardev[] = "chardev:";
-	size_t n = strlen(chardev);
+	static const char chardev[] = "chardev:", unix_[] = "unix:";
+	size_t n = strlen(chardev), u = strlen(unix_);
+	struct dev d = { .kind = value };
+	struct vm_span item, list;
 	bool found = true;
-	struct dev d;
 
 	if (vm_span_is(value, "none") || vm_span_is(value, "null"))
 		return 0;
 	if (value.n > n && !memcmp(value.p, chardev, n)) {
 		d = (struct dev){ 0 };
 		found = find_chardev(all, (struct vm_span){ value.p + n, value.n - n }, &d);
-	} else {
-		d = parse_dev(value);
+	} else if (value.n >= u && !memcmp(value.p, unix_, u)) {
+		/* "unix:/run/x,server=on": as the options of a chardev. */
+		d.kind = (struct vm_span){ "socket", 6 };
+		list = (struct vm_span){ value.p + u, value.n - u };
+		for (bool first = true; vm_list_next(&list, &item); first = false) {
+			if (first && !vm_item_value(item, "path", &d.path))
+				d.path = item;
+			else if (!first)
+				dev_take_item(&d, item);
+		}
 	}
 	return mon_place_add(p, kind, option, value, &d, found);
 }
@@ -687,35 +658,18 @@ static int cannot_reach(const struct mon_peer *peer, const char *path, int errnu
 	return err_why(err, errnum, "%s", path);
 }
 
-/* peer->path begins with '@' in the abstract namespace. */
-static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t timeout_ns,
-		     struct monitor **m, struct kvmft_err *err)
-{
-	const bool abstract = *peer->path == '@';
-	_cleanup_close_ int fd = abstract ? -1 : open_socket(peer, peer->path);
-	_cleanup_(sbuf_free) struct sbuf name = { 0 };
-	char self[64];
-	int ret;
-
-	if (!abstract && fd < 0)
-		return cannot_reach(peer, peer->path, -fd, err);
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	sbuf_addf(&name, "%s %s of QEMU %u", kind == MON_QMP ? "QMP" : "HMP", peer->path,
-		  peer->vm->pid);
-	if (!name.s)
-		return err_set(err, ENOMEM, "out of memory");
-	ret = mon_open_as(kind, abstract ? peer->path + 1 : self, abstract, name.s, peer,
-			  timeout_ns, m, err);
-	return ret == -EACCES && !abstract ? cannot_reach(peer, peer->path, EACCES, err) : ret;
-}
-
 static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 		      const struct mon_place *p, uint64_t timeout_ns, struct monitor **m,
 		      struct kvmft_err *err)
 {
+	_cleanup_(sbuf_free) struct sbuf name = { 0 };
 	_cleanup_free_ char *bound = NULL;
+	_cleanup_close_ int fd = -1;
 	struct sbuf path = { 0 };
 	struct mon_peer peer = { .procfd = procfd, .vm = vm, .owner = owner };
+	bool abstract;
+	char self[64];
+	int ret;
 
 	if (p->why_not)
 		return err_set(err, ENOTSUP, "%s", p->why_not);
@@ -732,7 +686,17 @@ static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 			"descriptor %d, passed by the program that started it (as libvirt does), has no path",
 			p->fd);
 	peer.path = bound;
-	return open_path(&peer, p->kind, timeout_ns, m, err);
+	abstract = *bound == '@'; /* in that namespace */
+	fd = abstract ? -1 : open_socket(&peer, bound);
+	if (!abstract && fd < 0)
+		return cannot_reach(&peer, bound, -fd, err);
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	sbuf_addf(&name, "%s %s of QEMU %u", p->kind == MON_QMP ? "QMP" : "HMP", bound, vm->pid);
+	if (!name.s)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = mon_open_as(p->kind, abstract ? bound + 1 : self, abstract, name.s, &peer, timeout_ns,
+			  m, err);
+	return ret == -EACCES && !abstract ? cannot_reach(&peer, bound, EACCES, err) : ret;
 }
 
 static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
@@ -762,8 +726,9 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
 			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
 	if (!places->n)
-		sbuf_add(&b, "its command line has no monitor; start it with "
-			     "-qmp unix:PATH,server=on,wait=off, or name its socket: --monitor SOCKET");
+		sbuf_add(&b,
+			 "its command line has no monitor; start it with "
+			 "-qmp unix:PATH,server=on,wait=off, or name its socket: --monitor SOCKET");
 	else if (libvirt)
 		sbuf_addf(&b,
 			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
@@ -836,8 +801,7 @@ int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err
 	}
 	if (!*path)
 		return err_usage(err, "the socket's path is empty");
-	ret = monitor_open(MON_QMP, path + (*path == '@'), *path == '@', timeout,
-			   &q->m, err);
+	ret = monitor_open(MON_QMP, path + (*path == '@'), *path == '@', timeout, &q->m, err);
 	if (!ret)
 		q->pid = monitor_pid(q->m);
 	return ret;

@@ -86,40 +86,34 @@ static int hints_put(void *spec, struct sbuf *out, struct kvmft_err *err)
 	return ret;
 }
 
-static int hints_take(struct cursor *c, size_t room, struct sdt_hints *h)
-{
-	size_t max = room + c->left / (1 + ARRAY_SIZE(h->want->as));
-	int ret = 0;
-
-	h->want = calloc(max + 1, sizeof(*h->want));
-	if (!h->want)
-		return -ENOMEM;
-	while (!ret && c->left) {
-		struct sdt_want *w = &h->want[h->n++];
-		const uint8_t *as;
-
-		ret = cur_str(c, &w->name);
-		ret = ret ?: cur_bytes(c, ARRAY_SIZE(w->as), &as);
-		for (size_t i = 0; !ret && i < ARRAY_SIZE(w->as); i++)
-			w->as[i] = as[i] <= SDT_AS_STRING ? (enum sdt_as)as[i] : SDT_AS_NUMBER;
-		w->provider = "qemu";
-		w->hint = true;
-	}
-	return ret;
-}
-
 int sdt_hints_ask(const struct sdt_spec *s, size_t room, struct sdt_file *f, struct sdt_hints *h,
 		  struct kvmft_err *err)
 {
 	struct sdt_spec copy = *s;
 	struct cursor c;
+	size_t max;
 	int ret = sandbox_ask(hints_put, &copy, s->fd, MAX_ANSWER, &h->answer, err);
 
 	if (ret)
 		return ret;
 	c = (struct cursor){ .p = (const uint8_t *)h->answer.s, .left = h->answer.len };
 	ret = sdt_unpack(&c, f);
-	ret = ret ?: hints_take(&c, room, h);
+	if (ret)
+		return err_why(err, ret, "%s", s->path);
+	max = room + c.left / (1 + ARRAY_SIZE(h->want->as));
+	h->want = calloc(max + 1, sizeof(*h->want));
+	ret = h->want ? 0 : -ENOMEM;
+	while (!ret && c.left) {
+		struct sdt_want *w = &h->want[h->n++];
+		const uint8_t *as;
+
+		ret = cur_str(&c, &w->name);
+		ret = ret ?: cur_bytes(&c, ARRAY_SIZE(w->as), &as);
+		for (size_t i = 0; !ret && i < ARRAY_SIZE(w->as); i++)
+			w->as[i] = as[i] <= SDT_AS_STRING ? (enum sdt_as)as[i] : SDT_AS_NUMBER;
+		w->provider = "qemu";
+		w->hint = true;
+	}
 	return err_why(err, ret, "%s", s->path);
 }
 

@@ -40,51 +40,46 @@ static int unknown_pattern(const struct mon_events *events, const char *name, st
 	return err_set(err, ENOENT, "this QEMU has no event %s (see kvmft qemu events)", name);
 }
 
-static int check_one(const struct mon_events *events, const struct mon_switch *s,
-		     struct sbuf *notes, struct kvmft_err *err)
-{
-	bool wild = mon_is_pattern(s->pattern);
-	const struct mon_event *e = wild ? NULL : mon_events_get(events, s->pattern);
-	size_t n = 0, compiled_out = 0, vcpu = 0;
-
-	if (!wild && !e)
-		return unknown_pattern(events, s->pattern, err);
-	if (e && e->state == MON_UNAVAILABLE && s->on)
-		return err_set(
-			err, ENOTSUP,
-			"%s was compiled out of this QEMU (property disable, or back end nop): nothing "
-			"can switch it on",
-			s->pattern);
-	for (size_t i = 0; i < events->n; i++) {
-		const struct mon_event *m = &events->v[i];
-
-		if (!str_glob(s->pattern, m->name))
-			continue;
-		n++;
-		compiled_out += m->state == MON_UNAVAILABLE;
-		vcpu += m->vcpu;
-	}
-	if (!n)
-		sbuf_addf(notes, "no event matches '%s'\n", s->pattern);
-	if (compiled_out && s->on)
-		sbuf_addf(notes,
-			  "'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
-			  s->pattern, compiled_out, n);
-	if (vcpu && s->on)
-		sbuf_addf(notes,
-			  "'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
-			  s->pattern, vcpu, vcpu == 1 ? " has" : "s have");
-	return 0;
-}
-
-int qemu_check(const struct mon_events *events, const struct mon_switches *s, struct sbuf *notes,
+int qemu_check(const struct mon_events *events, const struct mon_switches *all, struct sbuf *notes,
 	       struct kvmft_err *err)
 {
-	int ret = 0;
+	for (size_t k = 0; k < all->n; k++) {
+		const struct mon_switch *s = &all->v[k];
+		bool wild = mon_is_pattern(s->pattern);
+		const struct mon_event *e = wild ? NULL : mon_events_get(events, s->pattern);
+		size_t n = 0, compiled_out = 0, vcpu = 0;
 
-	for (size_t i = 0; i < s->n && !ret; i++)
-		ret = check_one(events, &s->v[i], notes, err);
-	return ret;
+		if (!wild && !e)
+			return unknown_pattern(events, s->pattern, err);
+		if (e && e->state == MON_UNAVAILABLE && s->on)
+			return err_set(
+				err, ENOTSUP,
+				"%s was compiled out of this QEMU (property disable, or back end nop): nothing "
+				"can switch it on",
+				s->pattern);
+		for (size_t i = 0; i < events->n; i++) {
+			const struct mon_event *m = &events->v[i];
+
+			if (!str_glob(s->pattern, m->name))
+				continue;
+			n++;
+			compiled_out += m->state == MON_UNAVAILABLE;
+			vcpu += m->vcpu;
+		}
+		if (!n)
+			sbuf_addf(notes, "no event matches '%s'\n", s->pattern);
+		if (compiled_out && s->on)
+			sbuf_addf(
+				notes,
+				"'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
+				s->pattern, compiled_out, n);
+		if (vcpu && s->on)
+			sbuf_addf(
+				notes,
+				"'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
+				s->pattern, vcpu, vcpu == 1 ? " has" : "s have");
+	}
+	return 0;
 }
 
 int qemu_apply(struct monitor *m, const struct mon_events *events, const struct mon_switch *s,
@@ -291,31 +286,28 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 		   : 0;
 }
 
-/* "qemu PID STARTTIME KIND SOCKET", cut into words in place. */
-static int left_begin(struct left *l, char *line)
-{
-	char *save = NULL, *pid = strtok_r(line, " ", &save), *start = strtok_r(NULL, " ", &save);
-	uint64_t n;
-
-	l->n = 0;
-	l->kind = strtok_r(NULL, " ", &save);
-	l->socket = strtok_r(NULL, "", &save);
-	if (!l->socket || parse_u64(pid, &n) || n > INT32_MAX || parse_u64(start, &l->start) ||
-	    (strcmp(l->kind, "vm") && strcmp(l->kind, "monitor"))) {
-		l->kind = NULL;
-		return -EINVAL;
-	}
-	l->pid = (uint32_t)n;
-	return 0;
-}
-
 static int left_line(struct left *l, char *line, struct kvmft_err *err)
 {
+	char *save = NULL, *pid, *start;
+	uint64_t n;
 	int ret;
 
-	if (str_starts(line, "qemu ")) {
+	if (str_starts(line,
+		       "qemu ")) { /* "qemu PID STARTTIME KIND SOCKET", cut into words in place */
 		ret = left_finish(l, err);
-		return left_begin(l, line + 5) ? -EINVAL : ret;
+		pid = strtok_r(line + 5, " ", &save);
+		start = strtok_r(NULL, " ", &save);
+		l->n = 0;
+		l->kind = strtok_r(NULL, " ", &save);
+		l->socket = strtok_r(NULL, "", &save);
+		if (!l->socket || parse_u64(pid, &n) || n > INT32_MAX ||
+		    parse_u64(start, &l->start) ||
+		    (strcmp(l->kind, "vm") && strcmp(l->kind, "monitor"))) {
+			l->kind = NULL;
+			return -EINVAL;
+		}
+		l->pid = (uint32_t)n;
+		return ret;
 	}
 	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) ||
 	    !l->kind)
