@@ -24,56 +24,41 @@ bool kname_ok(const char *name)
 
 /* ---- specification ---- */
 
-/* The text between the first and the last slash, which must be the last character. */
-static int take_filter(char *text, char **filter, struct kvmft_err *err)
-{
-	char *from = strchr(text, '/');
-	char *to = from ? strrchr(text, '/') : NULL;
-
-	*filter = NULL;
-	if (!from)
-		return 0;
-	if (to == from)
-		return err_usage(err, "%s: the filter has no closing '/'", text);
-	if (to[1])
-		return err_usage(err, "%s: something follows the closing '/' of the filter", text);
-	if (to == from + 1)
-		return err_usage(err, "%s: empty filter", text);
-	*to = '\0';
-	*filter = strdup(from + 1);
-	*from = '\0';
-	return *filter ? 0 : err_set(err, ENOMEM, "out of memory");
-}
-
-static int take_names(const char *spec, char *text, char **sys, char **name, struct kvmft_err *err)
-{
-	char *colon = strchr(text, ':');
-	const char *first = colon ? text : NULL;
-	const char *second = colon ? colon + 1 : text;
-
-	if (colon)
-		*colon = '\0';
-	if ((first && !kname_ok(first)) || !kname_ok(second) || strchr(second, ':'))
-		return err_usage(err, "%s: not an event (SYSTEM:EVENT, SYSTEM:*, SYSTEM or EVENT, "
-				 "each may be followed by /FILTER/)", spec);
-	*sys = first ? strdup(first) : NULL;
-	*name = strdup(second);
-	if ((first && !*sys) || !*name)
-		return err_set(err, ENOMEM, "out of memory");
-	return 0;
-}
-
 int kevent_parse_spec(const char *spec, char **sys, char **name, char **filter,
 		      struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = strdup(spec);
-	int got;
+	char *from = text ? strchr(text, '/') : NULL, *to = from ? strrchr(text, '/') : NULL,
+	     *colon;
+	const char *second;
+	int got = 0;
 
 	*sys = *name = *filter = NULL;
 	if (!text)
 		return err_set(err, ENOMEM, "out of memory");
-	got = take_filter(text, filter, err);
-	got = got ?: take_names(spec, text, sys, name, err);
+	/* The filter is between the first and the last slash, which must be the last character. */
+	if (from && to == from)
+		return err_usage(err, "%s: the filter has no closing '/'", text);
+	if (from && to[1])
+		return err_usage(err, "%s: something follows the closing '/' of the filter", text);
+	if (from && to == from + 1)
+		return err_usage(err, "%s: empty filter", text);
+	if (from)
+		*from = *to = '\0';
+	colon = strchr(text, ':');
+	second = colon ? colon + 1 : text;
+	if (colon)
+		*colon = '\0';
+	if ((colon && !kname_ok(text)) || !kname_ok(second) || strchr(second, ':'))
+		return err_usage(err,
+				 "%s: not an event (SYSTEM:EVENT, SYSTEM:*, SYSTEM or EVENT, "
+				 "each may be followed by /FILTER/)",
+				 spec);
+	*filter = from ? strdup(from + 1) : NULL;
+	*sys = colon ? strdup(text) : NULL;
+	*name = strdup(second);
+	if ((from && !*filter) || (colon && !*sys) || !*name)
+		got = err_set(err, ENOMEM, "out of memory");
 	if (got) {
 		free(*sys);
 		free(*name);
@@ -201,15 +186,18 @@ int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err)
 	switch (kmodule_state_get("kvm")) {
 	case KMODULE_LOADED:
 	case KMODULE_BUILTIN:
-		return err_lack(err, ENOENT, "no kvm events although kvm is there: this kernel has "
+		return err_lack(err, ENOENT,
+				"no kvm events although kvm is there: this kernel has "
 				"KVM without tracepoints (CONFIG_EVENT_TRACING)");
 	case KMODULE_AVAILABLE:
-		return err_lack(err, ENOENT, "no kvm events: module kvm is not loaded "
+		return err_lack(err, ENOENT,
+				"no kvm events: module kvm is not loaded "
 				"(modprobe kvm_intel or modprobe kvm_amd)");
 	case KMODULE_ABSENT: return err_lack(err, ENOENT, "no kvm events: this kernel has no KVM");
 	case KMODULE_UNKNOWN: break;
 	}
-	return err_lack(err, ENOENT, "no kvm events: module kvm is not loaded, or this kernel has "
+	return err_lack(err, ENOENT,
+			"no kvm events: module kvm is not loaded, or this kernel has "
 			"no KVM");
 }
 
@@ -304,35 +292,31 @@ static int expand_explain(const struct query *q, const struct near *near, const 
 			q->name, what, b.s ?: "");
 }
 
-static int explain_system(const struct query *q, struct kvmft_err *err)
-{
-	struct near near = { .word = q->sys };
-	struct kvmft_err why = { 0 };
-
-	if (!strcmp(q->sys, "kvm") || !strcmp(q->sys, "kvmmmu")) {
-		int got = kevent_kvm_check(q->t, &why);
-
-		if (got)
-			return err_lack(err, got, "%s:%s: %s", q->sys, q->name, why.text);
-	}
-	if (!is_pattern(q->sys) && kmodule_state_get(q->sys) == KMODULE_AVAILABLE)
-		return err_lack(err, ENOENT, "%s:%s: no event system %s: its module is not loaded "
-				"(modprobe %s)", q->sys, q->name, q->sys, q->sys);
-	(void)events_walk(q->t, "*", near_system, &near);
-	return expand_explain(q, &near, TEXTF("no event system %s", q->sys), err);
-}
-
 static int explain_nothing(const struct query *q, struct kvmft_err *err)
 {
-	struct near near = { .word = q->name };
+	struct near near = { .word = q->name }, near_sys = { .word = q->sys };
+	struct kvmft_err why = { 0 };
+	int got;
 
 	/* ftrace's own pseudo events have a format, but no switch. */
 	if (!q->bare && !is_pattern(q->sys) && !is_pattern(q->name) &&
 	    ktracefs_has(q->t, TEXTF("events/%s/%s/format", q->sys, q->name)))
-		return err_lack(err, ENOENT, "%s:%s: the kernel does not let this event be "
-				"enabled", q->sys, q->name);
-	if (!q->bare && !is_pattern(q->sys) && !system_exists(q->t, q->sys))
-		return explain_system(q, err);
+		return err_lack(err, ENOENT,
+				"%s:%s: the kernel does not let this event be "
+				"enabled",
+				q->sys, q->name);
+	if (!q->bare && !is_pattern(q->sys) && !system_exists(q->t, q->sys)) {
+		if ((!strcmp(q->sys, "kvm") || !strcmp(q->sys, "kvmmmu")) &&
+		    (got = kevent_kvm_check(q->t, &why)))
+			return err_lack(err, got, "%s:%s: %s", q->sys, q->name, why.text);
+		if (kmodule_state_get(q->sys) == KMODULE_AVAILABLE)
+			return err_lack(err, ENOENT,
+					"%s:%s: no event system %s: its module is not loaded "
+					"(modprobe %s)",
+					q->sys, q->name, q->sys, q->sys);
+		(void)events_walk(q->t, "*", near_system, &near_sys);
+		return expand_explain(q, &near_sys, TEXTF("no event system %s", q->sys), err);
+	}
 	if (is_pattern(q->name))
 		return expand_explain(q, &near, "no such events", err);
 	(void)events_walk(q->t, q->bare ? "*" : q->sys, near_event, &near);

@@ -39,34 +39,26 @@ void kcpus_free(struct kcpus *c)
 	*c = (struct kcpus){ 0 };
 }
 
-static int parse_range(const char **s, struct kcpus *c)
+int kcpus_parse(const char *text, struct kcpus *c)
 {
 	uint64_t from, to;
 	int err = 0;
 
-	if (!take_u64(s, KCPU_MAX, &from))
-		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
-	to = from;
-	if (**s == '-' && (++*s, !take_u64(s, KCPU_MAX, &to)))
-		return isdigit((unsigned char)**s) ? -ERANGE : -EINVAL;
-	/* The kernel's lists ascend; anything else is not one. */
-	if (to < from || (c->n && c->cpu[c->n - 1] >= from))
-		return -EINVAL;
-	for (; from <= to && !err; from++)
-		err = cpus_add(c, (uint32_t)from);
-	return err;
-}
-
-int kcpus_parse(const char *text, struct kcpus *c)
-{
-	int err;
-
 	*c = (struct kcpus){ 0 };
-	for (;;) {
-		err = parse_range(&text, c);
+	for (;; text++) {
+		if (!take_u64(&text, KCPU_MAX, &from)) {
+			err = isdigit((unsigned char)*text) ? -ERANGE : -EINVAL;
+			break;
+		}
+		to = from;
+		if (*text == '-' && (++text, !take_u64(&text, KCPU_MAX, &to)))
+			err = isdigit((unsigned char)*text) ? -ERANGE : -EINVAL;
+		else if (to < from || (c->n && c->cpu[c->n - 1] >= from))
+			err = -EINVAL; /* the kernel's lists ascend; anything else is not one */
+		for (; from <= to && !err; from++)
+			err = cpus_add(c, (uint32_t)from);
 		if (err || *text != ',')
 			break;
-		text++;
 	}
 	if (*text == '\n')
 		text++;
@@ -180,9 +172,12 @@ static int files_check(const struct ktracefs *t, struct kvmft_err *err)
 		    kinst_files_fit(need, text, &kb))
 			return 0;
 	}
-	return err_lack(err, ENOMEM, "an instance takes %" PRIu64 " KB here, 6 for each event, and a "
-			"quarter of that must be left, but only %" PRIu64 " KB can be had: free some "
-			"memory, or use Linux 6.6 or later", need, kb);
+	return err_lack(err, ENOMEM,
+			"an instance takes %" PRIu64 " KB here, 6 for each event, and a "
+			"quarter of that must be left, but only %" PRIu64
+			" KB can be had: free some "
+			"memory, or use Linux 6.6 or later",
+			need, kb);
 }
 
 /* ---- birth ---- */
@@ -277,28 +272,6 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb)
 	return take_u64(&text, UINT64_MAX, kb) && strchr(" \t\n", *text) ? 0 : -EINVAL;
 }
 
-/* The kernel grants more than the machine has and lets the OOM killer choose, so check first. */
-static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
-{
-	_cleanup_free_ char *text = NULL;
-	uint64_t avail, total;
-	struct kcpus cpus;
-	size_t ncpu;
-
-	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0 ||
-	    ktext_number(text, "MemAvailable", &avail) || kinst_cpus(k, &cpus))
-		return 0;
-	ncpu = cpus.n;
-	kcpus_free(&cpus);
-	if (__builtin_mul_overflow(kb, (uint64_t)ncpu, &total))
-		total = UINT64_MAX;
-	if (total <= avail / 4 * 3)
-		return 0;
-	return err_set(err, ENOMEM, "a buffer of %" PRIu64 " KB for each of %zu CPUs is more than "
-		       "three quarters of the available memory (%" PRIu64 " KB): choose a smaller "
-		       "one", kb, ncpu, avail);
-}
-
 static void buffer_read_back(struct kinst *k)
 {
 	char line[64];
@@ -310,10 +283,25 @@ static void buffer_read_back(struct kinst *k)
 
 int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 {
-	int got = memory_check(k, kb, err);
+	_cleanup_free_ char *text = NULL;
+	uint64_t avail, total;
+	struct kcpus cpus;
+	int got;
 
-	if (got)
-		return got;
+	/* The kernel grants more than the machine has and lets the OOM killer choose, so check first. */
+	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) >= 0 &&
+	    !ktext_number(text, "MemAvailable", &avail) && !kinst_cpus(k, &cpus)) {
+		const size_t ncpu = cpus.n;
+
+		kcpus_free(&cpus);
+		if (__builtin_mul_overflow(kb, (uint64_t)ncpu, &total) || total > avail / 4 * 3)
+			return err_set(err, ENOMEM,
+				       "a buffer of %" PRIu64
+				       " KB for each of %zu CPUs is more than "
+				       "three quarters of the available memory (%" PRIu64
+				       " KB): choose a smaller one",
+				       kb, ncpu, avail);
+	}
 	if (tracefs_instance_set_buffer_size(k->tr, kb, -1) < 0) {
 		got = errno;
 		return err_why(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb",
@@ -347,32 +335,6 @@ int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
 	return 0;
 }
 
-static int set_options(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
-{
-	const struct {
-		const char *file;
-		bool on;
-		bool needed; /* say so if it is absent but wanted */
-	} option[] = {
-		{ "options/overwrite", c->overwrite, true },
-		{ "options/record-tgid", c->record_tgid, true },
-		{ "options/event-fork", c->event_fork, true },
-		/* In most kernels only a top-level option, and on by default there. */
-		{ "options/record-cmd", c->record_cmd, false },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(option); i++) {
-		int got;
-
-		if (!kfile_exists(k->dirfd, option[i].file) && (!option[i].on || !option[i].needed))
-			continue;
-		got = knob_optional(k, option[i].file, option[i].on ? "1" : "0", err);
-		if (got)
-			return got;
-	}
-	return 0;
-}
-
 /* set_event_pid takes a list; writing without truncation adds to it. */
 static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmft_err *err)
 {
@@ -398,6 +360,16 @@ int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err)
 
 static int inst_configure(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
 {
+	const struct {
+		const char *file;
+		bool on;
+	} option[] = {
+		{ "options/overwrite", c->overwrite },
+		{ "options/record-tgid", c->record_tgid },
+		{ "options/event-fork", c->event_fork },
+		/* In most kernels only a top-level option, and on by default there. */
+		{ "options/record-cmd", c->record_cmd },
+	};
 	int got = kinst_tracing(k, false, err);
 
 	if (!got && c->subbuf_kb)
@@ -409,7 +381,8 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 	else if (!got)
 		buffer_read_back(k);
 	got = got ?: kinst_set_clock(k, c->clock, err);
-	got = got ?: set_options(k, c, err);
+	for (size_t i = 0; !got && i < ARRAY_SIZE(option); i++)
+		got = knob_optional(k, option[i].file, option[i].on ? "1" : "0", err);
 	if (!got && c->buffer_percent >= 0)
 		got = knob_optional(k, "buffer_percent", TEXTF("%d", c->buffer_percent), err);
 	if (!got && c->cpumask)
@@ -662,37 +635,30 @@ int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **te
 
 /* ---- who has it open ---- */
 
-/* Does a link of this process lead into the instance, under whatever mount point? */
-static bool process_holds(int procfd, const char *pid, const char *name)
-{
-	_cleanup_dir_ DIR *dir = dir_open(procfd, TEXTF("%s/fd", pid));
-	const char *want = TEXTF("/instances/%s/", name);
-	struct dirent *e;
-	bool found = false;
-	char link[512];
-
-	while (dir && !found && (e = readdir(dir))) {
-		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
-
-		if (n <= 0)
-			continue;
-		link[n] = '\0';
-		found = strstr(link, want) != NULL;
-	}
-	return found;
-}
-
 void kinst_holders(const char *name, struct sbuf *b)
 {
 	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, "/proc");
+	const char *want = TEXTF("/instances/%s/", name);
 	unsigned int found = 0;
+	char link[512];
 	struct dirent *e;
 
 	while (dir && found < HOLDERS_MAX && (e = readdir(dir))) {
+		_cleanup_dir_ DIR *fds = isdigit((unsigned char)e->d_name[0])
+						 ? dir_open(dirfd(dir), TEXTF("%s/fd", e->d_name))
+						 : NULL;
 		char comm[64] = "?";
+		struct dirent *fd;
+		bool holds = false;
 
-		if (!isdigit((unsigned char)e->d_name[0]) ||
-		    !process_holds(dirfd(dir), e->d_name, name))
+		/* Does a link of this process lead into the instance, under whatever mount point? */
+		while (fds && !holds && (fd = readdir(fds))) {
+			ssize_t n = readlinkat(dirfd(fds), fd->d_name, link, sizeof(link) - 1);
+
+			link[MAX(n, (ssize_t)0)] = '\0';
+			holds = strstr(link, want);
+		}
+		if (!holds)
 			continue;
 		if (file_read_line(dirfd(dir), TEXTF("%s/comm", e->d_name), comm, sizeof(comm)))
 			strcpy(comm, "?");

@@ -29,9 +29,9 @@
  * mono_raw_learn().
  */
 
-#define PAGE_WORDS 512 /* of the smallest page; the records are at its beginning */
+#define PAGE_WORDS	512 /* of the smallest page; the records are at its beginning */
 #define VVAR_READ_TRIES 8
-#define SEC_NS	   1000000000u
+#define SEC_NS		1000000000u
 
 /* Of words, from the mask on. */
 enum {
@@ -43,30 +43,22 @@ enum {
 	VV_WORDS,
 };
 
-static const volatile uint64_t *page(void)
-{
-	_cleanup_free_ char *maps = NULL;
-	const char *line;
-	uintptr_t at;
-
-	if (file_read_all(AT_FDCWD, "/proc/self/maps", KFILE_MAX, &maps) < 0)
-		return NULL;
-	line = strstr(maps, "[vvar]");
-	while (line && line > maps && line[-1] != '\n')
-		line--;
-	if (!line || sscanf(line, "%" SCNxPTR "-", &at) != 1)
-		return NULL;
-	return (const volatile uint64_t *)at;
-}
-
 /* The same twice, and not in the middle of being written. */
 static int page_read(uint64_t *word)
 {
-	const volatile uint64_t *p = page();
+	_cleanup_free_ char *maps = NULL;
+	const volatile uint64_t *p;
+	const char *line = NULL;
 	bool same = false;
+	uintptr_t at;
 
-	if (!p)
+	if (file_read_all(AT_FDCWD, "/proc/self/maps", KFILE_MAX, &maps) >= 0)
+		line = strstr(maps, "[vvar]");
+	while (line && line > maps && line[-1] != '\n')
+		line--;
+	if (!line || sscanf(line, "%" SCNxPTR "-", &at) != 1)
 		return -ENOENT;
+	p = (const volatile uint64_t *)at;
 	for (unsigned int tries = 0; tries < VVAR_READ_TRIES && !same; tries++) {
 		same = tries > 0;
 		for (size_t i = 0; i < PAGE_WORDS; i++) {
@@ -79,40 +71,39 @@ static int page_read(uint64_t *word)
 	return same ? 0 : -EAGAIN;
 }
 
-/* A record whose mask is word i: a line with an even sequence number before it. */
-static bool raw_candidate(const uint64_t *word, size_t i, size_t last, struct kmono_raw *r)
-{
-	const uint64_t *w = &word[i];
-
-	if (i <= last || (word[i - last - 1] & 1) || w[VV_MASK] < KCYCLES_MASK_MIN ||
-	    (w[VV_MASK] & (w[VV_MASK] + 1)) || !w[VV_SEC] || w[VV_SEC] > UINT64_MAX / SEC_NS)
-		return false;
-	r->line = (struct mono_raw){
-		.last = w[-(ptrdiff_t)last],
-		.mult = (uint32_t)w[VV_MULT_SHIFT],
-		.shift = (uint8_t)(w[VV_MULT_SHIFT] >> 32),
-		.nsec = w[VV_NSEC],
-		.base = w[VV_SEC] * SEC_NS,
-	};
-	r->symbol = "vvar";
-	return !mono_raw_check(&r->line) && w[VV_MULT_SHIFT] >> 32 == r->line.shift;
-}
-
 int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fits_fn *fits,
 	       const void *arg)
 {
-	for (size_t i = 0; i + VV_WORDS <= n; i++)
-		for (size_t last = 1; last <= 2; last++) /* 2: with max_cycles */
-			if (raw_candidate(word, i, last, r) && fits(r, arg))
+	/* A record whose mask is word i: a line with an even sequence number before it. */
+	for (size_t i = 0; i + VV_WORDS <= n; i++) {
+		const uint64_t *w = &word[i];
+
+		if (w[VV_MASK] < KCYCLES_MASK_MIN || (w[VV_MASK] & (w[VV_MASK] + 1)) ||
+		    !w[VV_SEC] || w[VV_SEC] > UINT64_MAX / SEC_NS)
+			continue;
+		for (size_t last = 1; last <= 2 && last < i; last++) { /* 2: with max_cycles */
+			if (word[i - last - 1] & 1)
+				continue;
+			*r = (struct kmono_raw){ .symbol = "vvar",
+						 .line = {
+							 .last = word[i - last],
+							 .mult = (uint32_t)w[VV_MULT_SHIFT],
+							 .shift = (uint8_t)(w[VV_MULT_SHIFT] >> 32),
+							 .nsec = w[VV_NSEC],
+							 .base = w[VV_SEC] * SEC_NS } };
+			if (!mono_raw_check(&r->line) && w[VV_MULT_SHIFT] >> 32 == r->line.shift &&
+			    fits(r, arg))
 				return 0;
+		}
+	}
 	return -ENOENT;
 }
 
 #define READ_TRIES  4
 #define CHECK_TRIES 64
-#define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
-#define PER_NAME  (WORDS + 2) /* the sequence counter before and after */
-#define SHIFT_MAX 32
+#define WORDS	    40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
+#define PER_NAME    (WORDS + 2) /* the sequence counter before and after */
+#define SHIFT_MAX   32
 
 _Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
 
@@ -132,20 +123,6 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
 	}
 }
 
-/*
- * Does a record begin here? We can only compute with counters that never wrap: those of 64 bits, or
- * of the 56 or more that arm64's has.
- */
-static bool is_raw_record(const struct kread_arg *a)
-{
-	for (size_t i = 0; i < TK_FIELDS; i++)
-		if (!a[i].present)
-			return false;
-	return (int64_t)a[TK_CLOCK].value < 0 && a[TK_MASK].value >= KCYCLES_MASK_MIN &&
-	       !(a[TK_MASK].value & (a[TK_MASK].value + 1)) &&
-	       (uint32_t)a[TK_MULT_SHIFT].value && a[TK_MULT_SHIFT].value >> 32 <= SHIFT_MAX;
-}
-
 /* The second of exactly two records; if there are more, we do not know what we are looking at. */
 static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 {
@@ -153,11 +130,23 @@ static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 	size_t n = 0;
 
 	for (size_t i = 0; i + TK_FIELDS <= WORDS; i++) {
-		if (!is_raw_record(&word[i]))
+		const struct kread_arg *a = &word[i];
+		bool present = true;
+
+		for (size_t k = 0; k < TK_FIELDS; k++)
+			present &= a[k].present;
+		/*
+		 * Does a record begin here? We can only compute with counters that never wrap: those of
+		 * 64 bits, or of the 56 or more that arm64's has.
+		 */
+		if (!present || (int64_t)a[TK_CLOCK].value >= 0 ||
+		    a[TK_MASK].value < KCYCLES_MASK_MIN ||
+		    (a[TK_MASK].value & (a[TK_MASK].value + 1)) ||
+		    !(uint32_t)a[TK_MULT_SHIFT].value || a[TK_MULT_SHIFT].value >> 32 > SHIFT_MAX)
 			continue;
 		if (n == ARRAY_SIZE(found))
 			return -ENOENT;
-		found[n++] = &word[i];
+		found[n++] = a;
 		i += TK_FIELDS - 1;
 	}
 	if (n != ARRAY_SIZE(found) || !(found[0][TK_CLOCK].value == found[1][TK_CLOCK].value &&
@@ -206,8 +195,9 @@ static int timekeeper_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft
 		ret = kmono_raw_take(arg, r);
 	}
 	if (ret)
-		err_lack(err, -ret, "%s", ret == -EAGAIN ? "the timekeeper changes all the time" :
-				   "the timekeeper of this kernel has no known shape");
+		err_lack(err, -ret, "%s",
+			 ret == -EAGAIN ? "the timekeeper changes all the time"
+					: "the timekeeper of this kernel has no known shape");
 	return ret;
 }
 
@@ -249,42 +239,37 @@ static int read_now(const struct kguest_clock *g, bool kvmclock, struct reading 
 	return 0;
 }
 
-/* With a probe, which a guest has needed anyway. */
-static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool kvmclock,
-			  struct kmono_raw *k, struct kvmft_err *err)
-{
-	struct reading r;
-	int ret = 0;
-
-	if (g && !g->has_raw)
-		return refuse(err, g->why[0] ? g->why
-					     : "the timekeeper of this kernel has no known shape");
-	if (g)
-		*k = g->raw;
-	else
-		ret = timekeeper_read(t, k, err);
-	ret = ret ?: read_now(g, kvmclock, &r, err);
-	if (ret || raw_fits(k, &r))
-		return ret;
-	return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");
-}
-
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err)
 {
 	uint64_t word[PAGE_WORDS] = { 0 };
 	struct reading r;
 	struct kmono_raw k;
-	int ret;
+	int ret = 0;
 
 	m->over_kvmclock = !strcmp(clocksource, "kvm-clock");
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early") &&
 	    strcmp(clocksource, "arch_sys_counter"))
-		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
+		return refuse(err,
+			      "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
 	snprintf(m->source, sizeof(m->source), "vvar");
 	if (read_now(g, m->over_kvmclock, &r, err) || page_read(word) ||
 	    kvvar_find(word, PAGE_WORDS, &k, raw_fits, &r)) {
-		ret = learn_by_probe(t, g, m->over_kvmclock, &k, err);
+		/* With a probe, which a guest has needed anyway. */
+		if (g && !g->has_raw)
+			return refuse(err,
+				      g->why[0]
+					      ? g->why
+					      : "the timekeeper of this kernel has no known shape");
+		if (g)
+			k = g->raw;
+		else
+			ret = timekeeper_read(t, &k, err);
+		ret = ret ?: read_now(g, m->over_kvmclock, &r, err);
+		if (!ret && !raw_fits(&k, &r))
+			ret = refuse(
+				err,
+				"what the kernel's timekeeper says does not fit clock_gettime()");
 		if (ret)
 			return ret;
 		snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);

@@ -121,9 +121,9 @@ static bool piece_number(struct piece *s, uint64_t *v, bool *minus)
 }
 
 struct reg {
-	const char *kernel;  /* "%di" without the percent sign; static */
+	const char *kernel; /* "%di" without the percent sign; static */
 	unsigned int size;
-	bool high;	     /* bits 8..15 */
+	bool high; /* bits 8..15 */
 };
 
 /* Those whose parts have their own names. */
@@ -331,44 +331,36 @@ static void leave_out(struct draft *d, unsigned int i, const char *why)
 	sbuf_addf(&d->left_out, "%sarg%u: %s", d->left_out.len ? "; " : "", i, why);
 }
 
-/* What follows the last colon of a fetch argument is its type, in our terms as well. */
-static void draft_arg(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_arg *a,
-		      enum sdt_as as, unsigned int i, struct draft *d)
-{
-	_cleanup_(sbuf_free) struct sbuf fetch = { 0 };
-	const char *why = "a constant, which this kernel cannot show";
-	bool constant = a->len && *a->operand == '$';
-
-	if ((constant && (p->flags & SDT_NO_CONSTANTS)) ||
-	    sdt_arg_fetch(arch, a, as, &fetch, &why)) {
-		leave_out(d, i, why);
-	} else if (!fetch.error) {
-		const char *type = strrchr(fetch.s, ':');
-
-		sbuf_addf(&d->args, "%sarg%u=%s", d->args.len ? " " : "", i, fetch.s);
-		/* A bit field is a u8 by another name. */
-		sbuf_addf(&d->types, "%sarg%u%s", d->types.len ? " " : "", i,
-			  type && strcmp(type, ":b8@8/64") ? type : ":u8");
-	} else {
-		d->args.error = fetch.error;
-	}
-}
-
 static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_marker *m,
 		      const enum sdt_as *as, struct draft *d)
 {
 	const char *rest = m->args;
 	struct sdt_arg a;
-	unsigned int i = 0;
 	int got = 1;
 
-	while (got > 0 && i < SDT_ARGS_MAX) {
+	for (unsigned int i = 1; got > 0 && i <= SDT_ARGS_MAX; i++) {
+		_cleanup_(sbuf_free) struct sbuf fetch = { 0 };
+		const char *why = "a constant, which this kernel cannot show", *type;
+
 		got = sdt_arg_next(&rest, &a);
-		if (got > 0)
-			draft_arg(p, arch, &a, as[i], i + 1, d);
-		else if (got < 0)
-			leave_out(d, i + 1, "and what follows it: malformed");
-		i++;
+		if (got < 0)
+			leave_out(d, i, "and what follows it: malformed");
+		if (got <= 0)
+			break;
+		if ((a.len && *a.operand == '$' && (p->flags & SDT_NO_CONSTANTS)) ||
+		    sdt_arg_fetch(arch, &a, as[i - 1], &fetch, &why)) {
+			leave_out(d, i, why);
+			continue;
+		}
+		d->args.error = d->args.error ?: fetch.error;
+		if (fetch.error)
+			continue;
+		/* What follows the last colon of a fetch argument is its type, in our terms as well. */
+		type = strrchr(fetch.s, ':');
+		sbuf_addf(&d->args, "%sarg%u=%s", d->args.len ? " " : "", i, fetch.s);
+		/* A bit field is a u8 by another name. */
+		sbuf_addf(&d->types, "%sarg%u%s", d->types.len ? " " : "", i,
+			  type && strcmp(type, ":b8@8/64") ? type : ":u8");
 	}
 	/* Never NULL from here on. */
 	sbuf_add(&d->args, "");
@@ -432,58 +424,45 @@ static struct sdt_event *event_new(struct sdt_plan *p, const struct sdt_marker *
 	return e;
 }
 
-static struct sdt_event *event_find(struct sdt_plan *p, const struct sdt_marker *m,
-				    const struct draft *d)
-{
-	if (p->flags & SDT_ONE_PLACE)
-		return NULL;
-	for (size_t i = 0; i < p->n; i++) {
-		struct sdt_event *e = &p->v[i];
-
-		if (!strcmp(e->marker, m->name) && !strcmp(e->provider, m->provider) &&
-		    !strcmp(e->types, d->types.s))
-			return e;
-	}
-	return NULL;
-}
-
-static int sdt_place_add(struct sdt_event *e, const struct sdt_marker *m, size_t file,
-			 struct draft *d)
-{
-	struct sdt_place *place;
-
-	/* The same place twice: one nop, two notes with the same content. */
-	for (size_t i = 0; i < e->n; i++)
-		if (e->place[i].file == file && e->place[i].offset == m->offset)
-			return 0;
-	place = array_grow(&e->place, e->n, &e->cap, sizeof(*place));
-	if (!place)
-		return -ENOMEM;
-	*place = (struct sdt_place){ .file = file, .offset = m->offset, .semaphore = m->semaphore };
-	place->args = sbuf_take(&d->args);
-	if (!place->args)
-		return -ENOMEM;
-	e->n++;
-	e->guarded |= m->semaphore != 0;
-	return 0;
-}
-
 static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 		       const struct sdt_marker *m, const struct sdt_want *asked, size_t max)
 {
 	_cleanup_(draft_free) struct draft d = { .args = { 0 } };
 	int ret = draft_make(p, f->arch, m, asked->as, &d);
-	struct sdt_event *e = ret ? NULL : event_find(p, m, &d);
+	struct sdt_event *e = NULL;
+	struct sdt_place *place;
+	bool again = false;
 
+	for (size_t i = 0; !ret && !e && !(p->flags & SDT_ONE_PLACE) && i < p->n; i++)
+		if (!strcmp(p->v[i].marker, m->name) && !strcmp(p->v[i].provider, m->provider) &&
+		    !strcmp(p->v[i].types, d.types.s))
+			e = &p->v[i];
 	if (!ret && !e) {
 		ret = p->n >= max ? -E2BIG : 0;
 		e = ret ? NULL : event_new(p, m, &d);
 		ret = ret || e ? ret : -ENOMEM;
 	}
-	ret = ret ?: sdt_place_add(e, m, file, &d);
-	if (!ret && asked->filter)
+	if (ret)
+		return ret;
+	/* The same place twice: one nop, two notes with the same content. */
+	for (size_t i = 0; i < e->n; i++)
+		again |= e->place[i].file == file && e->place[i].offset == m->offset;
+	if (!again) {
+		place = array_grow(&e->place, e->n, &e->cap, sizeof(*place));
+		if (!place)
+			return -ENOMEM;
+		*place = (struct sdt_place){ .file = file,
+					     .offset = m->offset,
+					     .semaphore = m->semaphore,
+					     .args = sbuf_take(&d.args) };
+		if (!place->args)
+			return -ENOMEM;
+		e->n++;
+		e->guarded |= m->semaphore != 0;
+	}
+	if (asked->filter)
 		e->filter = asked->filter;
-	return ret;
+	return 0;
 }
 
 int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,

@@ -21,9 +21,9 @@
 struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
-	bool told; /* only what debugfs shows, if it does */
-	bool vcpu_dirs; /* debugfs shows vCPUs of a VM */
-	uint32_t only; /* VMs made by this thread; 0: all */
+	bool told;	       /* only what debugfs shows, if it does */
+	bool vcpu_dirs;	       /* debugfs shows vCPUs of a VM */
+	uint32_t only;	       /* VMs made by this thread; 0: all */
 	unsigned int patience; /* ms, see vm_proc_memory() */
 	struct vm_list *list;
 	struct vm_procs procs;
@@ -57,25 +57,6 @@ static bool list_full(struct scan *s)
 
 /* ---- 1: debugfs ---- */
 
-static int scan_vm_dir(struct scan *s, uint32_t pid, uint32_t fd)
-{
-	struct vm *vm = scan_add_vm(s, pid, fd);
-	int ret;
-
-	if (!vm)
-		return -ENOMEM;
-	ret = vm_debugfs_read_vm(s->kvmfd, vm);
-	if (ret == -ENOENT) { /* ended since it was listed */
-		vm_free_members(vm);
-		s->list->n--;
-		return 0;
-	}
-	if (ret == -ENOMEM)
-		return ret;
-	vm->has_debugfs = !ret;
-	return ret ? vm_add_note(vm, "cannot list debugfs kvm/%s: %s", vm->sel, strerror(-ret)) : 0;
-}
-
 bool vm_name_parse(const char *name, uint32_t *pid, uint32_t *fd)
 {
 	return vm_text_u32(&name, pid) && *name++ == '-' && vm_text_u32(&name, fd) && !*name;
@@ -95,12 +76,24 @@ static int scan_debugfs(struct scan *s)
 		return -errno;
 	while (!ret && (de = readdir(dir))) {
 		uint32_t pid, fd;
+		struct vm *vm;
 
 		if (!vm_name_parse(de->d_name, &pid, &fd) || (s->only && s->only != pid))
 			continue;
 		if (list_full(s))
 			break;
-		ret = scan_vm_dir(s, pid, fd);
+		vm = scan_add_vm(s, pid, fd);
+		ret = vm ? vm_debugfs_read_vm(s->kvmfd, vm) : -ENOMEM;
+		if (ret == -ENOENT) { /* ended since it was listed */
+			vm_free_members(vm);
+			s->list->n--;
+			ret = 0;
+		} else if (ret != -ENOMEM) {
+			vm->has_debugfs = !ret;
+			ret = ret ? vm_add_note(vm, "cannot list debugfs kvm/%s: %s", vm->sel,
+						strerror(-ret))
+				  : 0;
+		}
 	}
 	return ret;
 }
@@ -229,33 +222,27 @@ static int look_at_processes(struct scan *s)
 
 enum same { SAME_NO, SAME_YES, SAME_UNKNOWN };
 
-/* Only the kernel can tell copies of a descriptor from a second VM; a fixture cannot. */
-static enum same kcmp_same_file(const struct scan *s, uint32_t pid_a, uint32_t fd_a, uint32_t pid_b,
-				uint32_t fd_b)
-{
-	long ret;
-
-	if (strcmp(s->roots.proc, "/proc"))
-		return SAME_UNKNOWN;
-	ret = syscall(SYS_kcmp, (long)pid_a, (long)pid_b, (long)KCMP_FILE_TYPE,
-		      (unsigned long)fd_a, (unsigned long)fd_b);
-	if (ret < 0)
-		return SAME_UNKNOWN;
-	return ret ? SAME_NO : SAME_YES;
-}
-
-/* *vm is the VM that the descriptor is, or may be, a copy of. */
+/*
+ * *vm is the VM that the descriptor is, or may be, a copy of. Only the kernel can tell copies of a
+ * descriptor from a second VM; a fixture cannot.
+ */
 static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, struct vm **vm)
 {
+	const bool real = !strcmp(s->roots.proc, "/proc");
 	enum same best = SAME_NO;
 
 	for (size_t i = 0; i < s->list->n; i++) {
 		struct vm *other = &s->list->vm[i];
-		enum same same;
+		enum same same = SAME_UNKNOWN;
+		long ret = -1;
 
 		if (!other->pid_sure)
 			continue;
-		same = kcmp_same_file(s, pid, fd, other->pid, other->fd);
+		if (real)
+			ret = syscall(SYS_kcmp, (long)pid, (long)other->pid, (long)KCMP_FILE_TYPE,
+				      (unsigned long)fd, (unsigned long)other->fd);
+		if (ret >= 0)
+			same = ret ? SAME_NO : SAME_YES;
 		if (same == SAME_NO || (same == SAME_UNKNOWN && other->pid != pid))
 			continue;
 		*vm = other;
@@ -275,8 +262,10 @@ static int add_without_directory(struct scan *s, uint32_t pid, uint32_t fd)
 	own_fd(vm, pid);
 	if (s->list->debugfs != VM_DEBUGFS_OK)
 		return vm_add_note(vm, "no TSC offsets: %s", s->list->debugfs_text);
-	return vm_add_note(vm, "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
-			       "\"duplicate directory\"?)", vm->sel);
+	return vm_add_note(vm,
+			   "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
+			   "\"duplicate directory\"?)",
+			   vm->sel);
 }
 
 static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
@@ -292,8 +281,10 @@ static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
 		return 0;
 	/* if directories work, a copy is far more likely than a VM without one */
 	if (same == SAME_UNKNOWN && s->list->debugfs == VM_DEBUGFS_OK)
-		return vm_add_note(other, "descriptor %u of process %u is either a copy or another "
-					  "VM (cannot compare)", fd, pid);
+		return vm_add_note(other,
+				   "descriptor %u of process %u is either a copy or another "
+				   "VM (cannot compare)",
+				   fd, pid);
 	if (list_full(s))
 		return 0;
 	ret = add_without_directory(s, pid, fd);
@@ -379,32 +370,11 @@ static bool unique(const struct collect *c, size_t i)
 	       (i + 1 == c->n || c->v[i + 1].number != c->v[i].number);
 }
 
-static void assign_all(const struct collect *c, struct vm *vm)
-{
-	bool gaps = vm->n_vcpus && vm->vcpu[vm->n_vcpus - 1].id != vm->n_vcpus - 1;
-	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said. */
-	bool in_order = c->pattern->is_index && gaps;
-
-	for (size_t i = 0; i < c->n && in_order; i++)
-		if (c->n != vm->n_vcpus || !unique(c, i))
-			return;
-	for (size_t i = 0; i < c->n; i++) {
-		const struct vm_vcpu key = { .id = c->v[i].number };
-		struct vm_vcpu *v = in_order ? &vm->vcpu[i] : NULL;
-
-		if (!in_order && vm->n_vcpus && unique(c, i))
-			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vm_vcpu_compare);
-		if (!v || v->tid_source != VM_TID_UNKNOWN)
-			continue;
-		v->tid = c->v[i].tid;
-		v->tid_source = VM_TID_THREAD_NAME;
-	}
-}
-
 /* Gives vCPUs without a thread the one named like them; only for a process with one VM. */
 static int threads_guess(const struct vm_roots *roots, struct vm *vm)
 {
 	struct collect c = { 0 };
+	bool gaps = vm->n_vcpus && vm->vcpu[vm->n_vcpus - 1].id != vm->n_vcpus - 1, in_order;
 	size_t known = 0;
 	int ret;
 
@@ -413,9 +383,23 @@ static int threads_guess(const struct vm_roots *roots, struct vm *vm)
 	if (known == vm->n_vcpus)
 		return 0;
 	ret = vm_tasks_walk(roots, vm->pid, collect_task, &c);
-	if (!ret && c.n) {
-		array_sort(c.v, c.n, compare_number);
-		assign_all(&c, vm);
+	c.n = ret ? 0 : c.n;
+	array_sort(c.v, c.n, compare_number);
+	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said. */
+	in_order = c.n && c.pattern->is_index && gaps;
+	for (size_t i = 0; in_order && i < c.n; i++)
+		if (c.n != vm->n_vcpus || !unique(&c, i))
+			c.n = 0;
+	for (size_t i = 0; i < c.n; i++) {
+		const struct vm_vcpu key = { .id = c.v[i].number };
+		struct vm_vcpu *v = in_order ? &vm->vcpu[i] : NULL;
+
+		if (!in_order && vm->n_vcpus && unique(&c, i))
+			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vm_vcpu_compare);
+		if (!v || v->tid_source != VM_TID_UNKNOWN)
+			continue;
+		v->tid = c.v[i].tid;
+		v->tid_source = VM_TID_THREAD_NAME;
 	}
 	free(c.v);
 	return ret == -ENOMEM ? ret : 0;
@@ -442,8 +426,11 @@ static int identify(struct scan *s, struct vm *vm)
 	len = vm_proc_cmdline(s->procfd, vm->pid, &s->patience, &args);
 	if (len == -ENOMEM)
 		return -ENOMEM;
-	ret = len == -ETIMEDOUT ? vm_add_note(vm, "name unknown: process %u lets nobody read its "
-						  "command line", vm->pid) : 0;
+	ret = len == -ETIMEDOUT ? vm_add_note(vm,
+					      "name unknown: process %u lets nobody read its "
+					      "command line",
+					      vm->pid)
+				: 0;
 	if (ret)
 		return ret;
 	if (len > 0) {
