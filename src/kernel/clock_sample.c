@@ -26,7 +26,8 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 
 		eol = strchr(text, '\n');
 		if (sscanf(text, "%d %u %" SCNu64 " # %*s " MARKER "%" SCNu64, &pid, &cpu, &stamp,
-			   &number) == 4 && number == n) {
+			   &number) == 4 &&
+		    number == n) {
 			*ts = stamp;
 			return 0;
 		}
@@ -34,31 +35,11 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 	return -ENOENT;
 }
 
-struct try {
-	uint64_t
-		number; /* of its marker: a TSC, since older markers may be in the ring */
+struct
+try {
+	uint64_t number; /* of its marker: a TSC, since older markers may be in the ring */
 	uint64_t tsc, width;
 };
-
-/* A marker between two readings of the TSC. */
-static int sample_mark(int fd, struct try *at)
-{
-	char text[40];
-	uint64_t end;
-	ssize_t put;
-	int len;
-
-	at->number = krdtsc_now();
-	len = snprintf(text, sizeof(text), MARKER "%" PRIu64 "\n", at->number);
-	at->tsc = krdtsc_now();
-	put = write(fd, text, (size_t)len);
-	end = krdtsc_now();
-	if (put < 0)
-		return -errno;
-	/* Backwards: moved between CPUs whose counters differ. */
-	at->width = end >= at->tsc ? end - at->tsc : UINT64_MAX;
-	return 0;
-}
 
 /* The tightest one whose stamp is in the text. */
 static bool tightest(struct try *at, unsigned int n, const char *text, struct kclock_sample *out)
@@ -85,7 +66,7 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	_cleanup_free_ char *text = NULL;
 	_cleanup_close_ int fd = -1;
 	struct try at[MAX_TRIES];
-	ssize_t n;
+	ssize_t n = 0;
 	int ret = 0;
 
 	if (!krdtsc_now())
@@ -101,8 +82,22 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	ret = kinst_tracing(k, true, err);
 	if (ret)
 		return ret;
-	for (unsigned int i = 0; i < tries && !ret; i++)
-		ret = sample_mark(fd, &at[i]);
+	for (unsigned int i = 0; i < tries && n >= 0;
+	     i++) { /* a marker between two readings of the TSC */
+		struct try *one = &at[i];
+		char mark[40];
+		uint64_t end;
+		int len;
+
+		one->number = krdtsc_now();
+		len = snprintf(mark, sizeof(mark), MARKER "%" PRIu64 "\n", one->number);
+		one->tsc = krdtsc_now();
+		n = write(fd, mark, (size_t)len);
+		end = krdtsc_now();
+		/* Backwards: moved between CPUs whose counters differ. */
+		one->width = end >= one->tsc ? end - one->tsc : UINT64_MAX;
+	}
+	ret = n < 0 ? -errno : 0;
 	err_why(err, ret, "%s: cannot write to trace_marker", kinst_name(k));
 	if (kinst_tracing(k, false, NULL) && !ret)
 		ret = -EIO;

@@ -79,23 +79,6 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	return got ?: knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
-/* How many events the system has; SIZE_MAX if unknown. */
-static size_t system_count(const struct kinst *k, const char *sys)
-{
-	_cleanup_dir_ DIR *dir = dir_open(k->dirfd, TEXTF("events/%s", sys));
-	struct dirent *e;
-	size_t n = 0;
-
-	if (!dir)
-		return SIZE_MAX;
-	while ((e = readdir(dir))) {
-		if (e->d_type == DT_UNKNOWN)
-			n = SIZE_MAX / 2;
-		n += e->d_type == DT_DIR && e->d_name[0] != '.';
-	}
-	return n < SIZE_MAX / 2 ? n : SIZE_MAX;
-}
-
 /*
  * Whether event i was enabled together with its whole system: by one write, if all of it is wanted,
  * as with kvm:*. `done` is the system of the previous event, if that was so.
@@ -103,7 +86,9 @@ static size_t system_count(const struct kinst *k, const char *sys)
 static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 {
 	const char *sys = k->ev.v[i].sys;
-	size_t wanted = 0;
+	_cleanup_dir_ DIR *dir = NULL;
+	size_t wanted = 0, has = 0;
+	struct dirent *e;
 
 	if (*done && !strcmp(*done, sys))
 		return true;
@@ -112,7 +97,11 @@ static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 		return false;
 	for (size_t n = 0; n < k->ev.n; n++)
 		wanted += !strcmp(k->ev.v[n].sys, sys);
-	if (wanted < 2 || system_count(k, sys) != wanted)
+	dir = wanted < 2 ? NULL : dir_open(k->dirfd, TEXTF("events/%s", sys));
+	while (dir && (e = readdir(dir)))
+		has += e->d_type == DT_UNKNOWN ? SIZE_MAX / 4
+					       : e->d_type == DT_DIR && e->d_name[0] != '.';
+	if (!dir || has != wanted)
 		return false;
 	if (!knob_write(NULL, k->dirfd, TEXTF("events/%s/enable", sys), "1", NULL))
 		*done = sys;

@@ -83,8 +83,9 @@ int kowner_format(const struct kowner *o, char sep, char *buf, size_t size)
 		n = snprintf(buf, size, "kvmft.%" PRId32 ".%" PRIu64 ".%" PRIu32, o->pid, o->start,
 			     o->seq);
 	else
-		n = snprintf(buf, size, o->seq ? "kvmft%c%" PRId32 "%c%" PRIu64 "%c%" PRIu32 :
-						 "kvmft%c%" PRId32 "%c%" PRIu64,
+		n = snprintf(buf, size,
+			     o->seq ? "kvmft%c%" PRId32 "%c%" PRIu64 "%c%" PRIu32
+				    : "kvmft%c%" PRId32 "%c%" PRIu64,
 			     sep, o->pid, sep, o->start, sep, o->seq);
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
@@ -127,49 +128,40 @@ static void sweep_failed(struct sweep *s, int got, const char *what, const char 
 
 /* ---- instances ---- */
 
-/*
- * Triggers that use each other's variables keep an instance busy; so does a process that has it
- * open, and then it is left alone.
- */
-static int instance_triggers(struct sweep *s, const char *name)
-{
-	_cleanup_close_ int fd = -1;
-	struct sbuf who = { 0 };
-	bool held;
-
-	kinst_holders(name, &who);
-	held = who.len != 0;
-	sbuf_free(&who);
-	fd = held ? -1
-		  : openat(s->t->dirfd, TEXTF("instances/%s", name),
-			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -EBUSY;
-	kinst_triggers_sweep(fd);
-	return 0;
-}
-
 static void sweep_instance(struct sweep *s, const char *name)
 {
 	_cleanup_(sbuf_free) struct sbuf who = { 0 };
 	struct tracefs_instance *tr = NULL;
 	struct kowner o;
-	int got = 0;
+	int got = 0, fd;
 
 	if (kowner_parse(name, '.', &o) || !left_behind(s, &o))
 		return;
 	if (!s->dry_run) {
 		tr = tracefs_instance_alloc(NULL, name);
 		got = tr ? kinst_rmdir(tr, 0) : errno ? -errno : -EIO;
-		if (got == -EBUSY && !instance_triggers(s, name))
+		/*
+		 * Triggers that use each other's variables keep an instance busy; so does a process that
+		 * has it open, and then it is left alone.
+		 */
+		if (got == -EBUSY)
+			kinst_holders(name, &who);
+		fd = got == -EBUSY && !who.len ? openat(s->t->dirfd, TEXTF("instances/%s", name),
+							O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+					       : -1;
+		if (fd >= 0) {
+			kinst_triggers_sweep(fd);
+			close(fd);
 			got = kinst_rmdir(tr, 0);
+			if (got == -EBUSY)
+				kinst_holders(name, &who);
+		}
 		if (tr)
 			tracefs_instance_free(tr);
 	}
 	if (got == -ENOENT) /* somebody else has removed it just now */
 		return;
 	if (got == -EBUSY) {
-		kinst_holders(name, &who);
 		s->r->busy++;
 		sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
 			  who.len ? " by " : "", who.s ?: "");

@@ -16,8 +16,8 @@
  * The ring may have lost the boot lines long ago: nothing found means nothing.
  */
 
-#define KLOG_READ_ALL	 3  /* SYSLOG_ACTION_READ_ALL */
-#define KLOG_SIZE_BUFFER 10 /* SYSLOG_ACTION_SIZE_BUFFER */
+#define KLOG_READ_ALL	 3   /* SYSLOG_ACTION_READ_ALL */
+#define KLOG_SIZE_BUFFER 10  /* SYSLOG_ACTION_SIZE_BUFFER */
 #define KLOG_LINE_MAX	 512 /* those that are looked for are short */
 
 /* After "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), as far as present. */
@@ -44,41 +44,28 @@ static const char *skip_prefix(const char *p)
 	return p;
 }
 
-static int read_syslog(char **text)
-{
-	int size = klogctl(KLOG_SIZE_BUFFER, NULL, 0);
-	char *buf;
-	int n;
-
-	if (size <= 0)
-		return size ? -errno : -ENODATA;
-	/* Prefixes are added while reading, and what does not fit is dropped from the old end. */
-	size = size > (1 << 28) ? size : size * 2 + (1 << 16);
-	buf = malloc((size_t)size + 1);
-	if (!buf)
-		return -ENOMEM;
-	n = klogctl(KLOG_READ_ALL, buf, size);
-	if (n < 0) {
-		n = -errno;
-		free(buf);
-		return n;
-	}
-	buf[n] = '\0';
-	*text = buf;
-	return 0;
-}
-
 int klog_read(char **text, struct kvmft_err *err)
 {
-	int got;
+	int size = klogctl(KLOG_SIZE_BUFFER, NULL, 0),
+	    got = size < 0 ? -errno
+		  : size   ? 0
+			   : -ENODATA,
+	    n;
 	char *to;
 
-	*text = NULL;
-	got = read_syslog(text);
-	if (got)
+	/* Prefixes are added while reading, and what does not fit is dropped from the old end. */
+	size = size > (1 << 28) ? size : size * 2 + (1 << 16);
+	*text = got ? NULL : malloc((size_t)size + 1);
+	n = *text ? klogctl(KLOG_READ_ALL, *text, size) : 0;
+	got = got ?: !*text ? -ENOMEM : n < 0 ? -errno : 0;
+	if (got) {
+		free(*text);
+		*text = NULL;
 		return err_lack(err, -got, "cannot read the kernel log: %s%s", strerror(-got),
 				got == -EPERM ? " (run as root, or sysctl kernel.dmesg_restrict=0)"
 					      : "");
+	}
+	(*text)[n] = '\0';
 	to = *text;
 	for (const char *p = *text; *p;) {
 		const char *from = skip_prefix(p);
@@ -122,8 +109,11 @@ static void take_sched(const char *line, void *arg)
 		s->has_kvm = true;
 		s->kvm_sched_clock_offset = (int64_t)v;
 	}
-	if (sscanf(line, "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64
-		   ", %" SCNd64 ")%n", &a, &b, &c, &d, &used) == 4 && used) {
+	if (sscanf(line,
+		   "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64 ", %" SCNd64
+		   ")%n",
+		   &a, &b, &c, &d, &used) == 4 &&
+	    used) {
 		s->has_kernel = true;
 		s->kernel_sched_offset = d;
 	}
@@ -148,13 +138,13 @@ void klog_parse_sched(const char *text, struct klog_sched *s)
 #define HAVE_TSC 0
 #endif
 
-#define CPUID_TSC	 0x15u	     /* crystal and ratio; Intel SDM, CPUID */
-#define CPUID_HV	 0x40000000u /* signature of the hypervisor */
-#define CPUID_HV_TSC	 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
-#define MEASURE_NS	 50000000    /* about 1 ppm with brackets of 50 ns */
+#define CPUID_TSC    0x15u	 /* crystal and ratio; Intel SDM, CPUID */
+#define CPUID_HV     0x40000000u /* signature of the hypervisor */
+#define CPUID_HV_TSC 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
+#define MEASURE_NS   50000000	 /* about 1 ppm with brackets of 50 ns */
 /* Anything else is a misreading. Counters of arm64 have a clock of their own, a slow one. */
-#define KHZ_MIN		 (HAVE_CPUID ? 100000u : 1000u)
-#define KHZ_MAX		 20000000u
+#define KHZ_MIN (HAVE_CPUID ? 100000u : 1000u)
+#define KHZ_MAX 20000000u
 
 static bool khz_plausible(uint64_t khz)
 {
@@ -228,15 +218,6 @@ int kbracket_read(unsigned int tries, struct clock_bracket *b)
 
 /* ---- sources of the frequency, best first ---- */
 
-static uint64_t khz_from_kernel(struct ktracefs *t)
-{
-	struct kread_arg arg = { .where = "tsc_khz", .type = "u32" };
-
-	if (!t || kread_symbols(t, &arg, 1, NULL) != 1)
-		return 0;
-	return arg.value;
-}
-
 int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined)
 {
 	unsigned int mhz, frac;
@@ -244,7 +225,8 @@ int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined)
 
 	*refined = true;
 	if (sscanf(line, "tsc: Refined TSC clocksource calibration: %5u.%3u MHz%n", &mhz, &frac,
-		   &used) != 2 || !used) {
+		   &used) != 2 ||
+	    !used) {
 		*refined = false;
 		if (sscanf(line, "tsc: Detected %5u.%3u MHz%n", &mhz, &frac, &used) != 2 || !used)
 			return -EINVAL;
@@ -269,28 +251,25 @@ static void tsc_log_line(const char *line, void *arg)
 }
 
 #if HAVE_CPUID
-static uint64_t khz_from_cpuid(void)
+/*
+ * What a hypervisor says is only meaningful when the hypervisor bit is set: real CPUs answer these
+ * leaves with garbage.
+ */
+static uint64_t khz_from_cpuid(bool hypervisor)
 {
 	uint32_t a, b, c, d;
 
+	if (hypervisor) {
+		__cpuid(CPUID_HV, a, b, c, d);
+		if (a < CPUID_HV_TSC || a > CPUID_HV + 0xffff)
+			return 0;
+		__cpuid(CPUID_HV_TSC, a, b, c, d);
+		return a;
+	}
 	if ((unsigned int)__get_cpuid_max(0, NULL) < CPUID_TSC)
 		return 0;
 	__cpuid(CPUID_TSC, a, b, c, d);
-	if (!a || !b || !c)
-		return 0;
-	return (uint64_t)c * b / a / 1000;
-}
-
-/* Only meaningful when the hypervisor bit is set: real CPUs answer these leaves with garbage. */
-static uint64_t khz_from_hypervisor(void)
-{
-	uint32_t a, b, c, d;
-
-	__cpuid(CPUID_HV, a, b, c, d);
-	if (a < CPUID_HV_TSC || a > CPUID_HV + 0xffff)
-		return 0;
-	__cpuid(CPUID_HV_TSC, a, b, c, d);
-	return a;
+	return a && b && c ? (uint64_t)c * b / a / 1000 : 0;
 }
 
 static void cpu_identify(struct ktsc_facts *f)
@@ -312,12 +291,7 @@ static void cpu_identify(struct ktsc_facts *f)
 	memcpy(f->hv_signature + 8, &d, 4);
 }
 #else
-static uint64_t khz_from_cpuid(void)
-{
-	return 0;
-}
-
-static uint64_t khz_from_hypervisor(void)
+static uint64_t khz_from_cpuid(bool hypervisor __unused_arg)
 {
 	return 0;
 }
@@ -330,17 +304,6 @@ static void cpu_identify(struct ktsc_facts *f)
 	f->sched_stable = HAVE_TSC;
 }
 #endif
-
-/* The firmware's value for the counter, if it is a whole number of kHz: so far it always is. */
-static uint64_t khz_from_counter(void)
-{
-	uint64_t hz = 0;
-
-#ifdef __aarch64__
-	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
-#endif
-	return hz % 1000 ? 0 : hz / 1000;
-}
 
 static uint64_t khz_measured(void)
 {
@@ -369,11 +332,17 @@ static bool khz_take(struct ktsc_facts *f, uint64_t khz, const char *source, boo
 
 static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 {
+	struct kread_arg var = { .where = "tsc_khz", .type = "u32" };
 	_cleanup_free_ char *log = NULL;
+	uint64_t hz = 0;
 	struct klog_sched sched = { 0 };
 	struct log_khz k = { 0 };
 
-	if (khz_take(f, khz_from_counter(), "cntfrq_el0", true))
+#ifdef __aarch64__
+	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+#endif
+	/* The firmware's value for the counter, if it is a whole number of kHz: so far it always is. */
+	if (khz_take(f, hz % 1000 ? 0 : hz / 1000, "cntfrq_el0", true))
 		return;
 	/*
 	 * The log is the cheap source; a probe costs an instance and is used if the log has
@@ -389,11 +358,11 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	}
 	if (khz_take(f, k.refined, "dmesg refined", true) ||
 	    khz_take(f, k.detected, "dmesg detected", true) ||
-	    khz_take(f, khz_from_kernel(t), "kprobe tsc_khz", true) ||
-	    khz_take(f, khz_from_cpuid(), "cpuid 0x15", false))
-		return;
-	if (f->hypervisor &&
-	    khz_take(f, khz_from_hypervisor(), "hypervisor cpuid 0x40000010", false))
+	    (t && kread_symbols(t, &var, 1, NULL) == 1 &&
+	     khz_take(f, var.value, "kprobe tsc_khz", true)) ||
+	    khz_take(f, khz_from_cpuid(false), "cpuid 0x15", false) ||
+	    (f->hypervisor &&
+	     khz_take(f, khz_from_cpuid(true), "hypervisor cpuid 0x40000010", false)))
 		return;
 	(void)khz_take(f, khz_measured(), "measured", false);
 }
