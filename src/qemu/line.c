@@ -84,19 +84,6 @@ static int64_t qline_days(int year, int month, int day)
 	return timegm(&tm) / DAY;
 }
 
-/* "YYYY-MM-DD": days since 1970. */
-static bool date(struct qline *l, int64_t *days)
-{
-	uint64_t y, m, d;
-
-	if (!qline_digits(l, 4, 4, &y) || !qline_char(l, '-') || !qline_digits(l, 2, 2, &m) ||
-	    !qline_char(l, '-') || !qline_digits(l, 2, 2, &d) || y < 1970 || m < 1 || m > 12 ||
-	    d < 1 || d > 31)
-		return false;
-	*days = qline_days((int)y, (int)m, (int)d);
-	return true;
-}
-
 /* Local date and time of day as ns since 1970; false: no such time. */
 static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 {
@@ -146,13 +133,16 @@ static bool zone(struct qline *l, int64_t *east, bool *known)
 static bool qline_iso(struct qline *l, struct qtrace_item *item)
 {
 	int64_t days, east;
-	uint64_t of_day;
+	uint64_t y, m, d, of_day;
 	struct qline at = *l;
 	bool known;
 
-	if (!date(&at, &days) || !(qline_char(&at, 'T') || qline_char(&at, ' ')) ||
+	if (!qline_digits(&at, 4, 4, &y) || !qline_char(&at, '-') || !qline_digits(&at, 2, 2, &m) ||
+	    !qline_char(&at, '-') || !qline_digits(&at, 2, 2, &d) || y < 1970 || m < 1 || m > 12 ||
+	    d < 1 || d > 31 || !(qline_char(&at, 'T') || qline_char(&at, ' ')) ||
 	    !qline_time_of_day(&at, &of_day, &item->unit) || !zone(&at, &east, &known))
 		return false;
+	days = qline_days((int)y, (int)m, (int)d);
 	if (!known && !qline_local(days, of_day, &item->ns))
 		return false;
 	if (known) /* days begin in 1970, zones are less than a day */
@@ -233,18 +223,6 @@ bool qtrace_marker(const struct qevents *events, const char *text, size_t len,
  * word has an underscore, as names of QEMU's events do.
  */
 
-static bool old_form(const struct qevents *events, struct qline l, struct qtrace_item *item)
-{
-	uint64_t id;
-
-	if (!qline_digits(&l, 1, 10, &id) || id > INT32_MAX || !qline_char(&l, '@') ||
-	    !qline_seconds(&l, item) || !qline_char(&l, ':'))
-		return false;
-	item->tid = (int32_t)id;
-	item->clock = QTRACE_REALTIME;
-	return qline_event(events, l, true, item);
-}
-
 static bool ends_with_colon(const char *s, size_t n)
 {
 	return n > 1 && s[n - 1] == ':';
@@ -286,9 +264,17 @@ static bool new_form(const struct qevents *events, struct qline l, struct qtrace
 static bool log_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
 {
 	const struct qline l = { s, s + n };
+	struct qline old = l;
 	size_t word = 0;
+	uint64_t id;
 
-	if (old_form(t->o.events, l, item) || new_form(t->o.events, l, item))
+	if (qline_digits(&old, 1, 10, &id) && id <= INT32_MAX && qline_char(&old, '@') &&
+	    qline_seconds(&old, item) && qline_char(&old, ':')) {
+		item->tid = (int32_t)id;
+		item->clock = QTRACE_REALTIME;
+		return qline_event(t->o.events, old, true, item);
+	}
+	if (new_form(t->o.events, l, item))
 		return true;
 	*item = (struct qtrace_item){ .cpu = -1, .unit = 1 };
 	while (word < n && s[word] != ' ')
@@ -583,28 +569,6 @@ static int32_t context(const struct group *g, const char *name)
 	return (int32_t)v;
 }
 
-static bool arguments(const struct group *g, struct qtrace_item *item)
-{
-	for (size_t i = 0; i < item->ev->nargs; i++) {
-		const struct qev_arg *a = &item->ev->arg[i];
-		struct qev_value *v = &item->arg[i];
-		struct qline value;
-
-		*v = (struct qev_value){ 0 };
-		if (!member(g, a->name, strlen(a->name), &value))
-			return false;
-		if (value.end - value.p >= 2 && *value.p == '"') {
-			v->s = value.p + 1;
-			v->len = (uint32_t)(value.end - value.p - 2);
-		} else if (!qline_number(value, &v->num)) {
-			return false;
-		}
-		if ((v->s != NULL) != (a->kind == QEV_STRING))
-			return false;
-	}
-	return true;
-}
-
 static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
 {
 	struct qline l = { s, s + n };
@@ -638,7 +602,22 @@ static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_it
 		g.end--;
 	item->text = g.begin;
 	item->text_len = (uint32_t)(g.end - g.begin);
-	item->has_args = item->ev && arguments(&g, item);
+	item->has_args = item->ev;
+	for (size_t i = 0; item->has_args && i < item->ev->nargs; i++) {
+		const struct qev_arg *a = &item->ev->arg[i];
+		struct qev_value *v = &item->arg[i];
+		struct qline value;
+
+		*v = (struct qev_value){ 0 };
+		item->has_args = member(&g, a->name, strlen(a->name), &value);
+		if (item->has_args && value.end - value.p >= 2 && *value.p == '"') {
+			v->s = value.p + 1;
+			v->len = (uint32_t)(value.end - value.p - 2);
+		} else if (item->has_args) {
+			item->has_args = qline_number(value, &v->num);
+		}
+		item->has_args &= (v->s != NULL) == (a->kind == QEV_STRING);
+	}
 	return true;
 }
 

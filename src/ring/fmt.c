@@ -111,21 +111,10 @@ uint64_t fmt_element(const struct fmt_value *v, uint32_t i)
 	return fmt_get(v->p + (size_t)i * v->elem, v->elem);
 }
 
-static void add_array(const struct fmt_value *v, struct sbuf *out)
-{
-	uint32_t i;
-
-	sbuf_addc(out, '{');
-	for (i = 0; i < v->len && i < SHOWN_ELEMENTS; i++) {
-		sbuf_add(out, i ? ",0x" : "0x");
-		sbuf_add_hex(out, fmt_element(v, i));
-	}
-	sbuf_add(out, i < v->len ? ",...}" : "}");
-}
-
 void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
 {
 	size_t i, at;
+	uint32_t k;
 
 	for (i = e->ncommon; i < e->nfld; i++) {
 		struct fmt_value v;
@@ -149,7 +138,14 @@ void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct s
 			if (!out->error && v.len)
 				str_printable(out->s + at);
 			break;
-		case FMT_NUMBERS: add_array(&v, out); break;
+		case FMT_NUMBERS:
+			sbuf_addc(out, '{');
+			for (k = 0; k < v.len && k < SHOWN_ELEMENTS; k++) {
+				sbuf_add(out, k ? ",0x" : "0x");
+				sbuf_add_hex(out, fmt_element(&v, k));
+			}
+			sbuf_add(out, k < v.len ? ",...}" : "}");
+			break;
 		}
 	}
 }
@@ -229,12 +225,19 @@ static uint16_t elem_size(const char *decl, const char *name, const char *close,
 	return 1;
 }
 
-/* "field:DECLARATION;" up to semi, with the numbers already known. */
-static int fmt_add_field(struct fmt_event *e, const char *decl, const char *semi,
-			 const struct fmt_field *at)
+/* The line of a field, from "DECLARATION;" on. */
+static int parse_field(struct fmt_event *e, const char *decl, const char *eol)
 {
-	const char *end = semi, *name;
+	const char *semi = memchr(decl, ';', (size_t)(eol - decl)), *end = semi, *p = semi + 1,
+		   *name;
+	uint32_t off, size, sign = 0;
 	struct fmt_fld *fld;
+
+	if (!semi || !line_number(&p, eol, "offset:", 7, &off) ||
+	    !line_number(&p, eol, "size:", 5, &size) || off > MAX_EXTENT || size > MAX_EXTENT ||
+	    off + size >= MAX_EXTENT)
+		return -EBADMSG;
+	line_number(&p, eol, "signed:", 7, &sign); /* absent in very old kernels */
 
 	while (end > decl && end[-1] == ' ')
 		end--;
@@ -253,45 +256,26 @@ static int fmt_add_field(struct fmt_event *e, const char *decl, const char *semi
 	if (fmt_find_fld(e, name, (size_t)(end - name)))
 		return 0; /* the first one wins */
 	fld = xarray_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
-	fld->f = *at;
+	fld->f.off = (uint16_t)off;
+	fld->f.size = (uint16_t)size;
+	fld->f.is_signed = sign;
 	fld->decl = decl;
 	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
 	fld->f.is_dynamic =
 		fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
 	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl)) ||
-			  !at->size; /* text of trace_marker before Linux 5.6 */
+			  !size; /* text of trace_marker before Linux 5.6 */
 	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
 	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
 			   !span_has(decl, name, "unsigned") && !fld->f.is_pointer;
-	fld->f.elem = fld->f.is_array ? elem_size(decl, name, semi, at->size, fld->f.is_dynamic)
-				      : at->size;
-	if (fld->f.is_dynamic && at->size != 4)
+	fld->f.elem = fld->f.is_array ? elem_size(decl, name, semi, size, fld->f.is_dynamic)
+				      : (uint16_t)size;
+	if (fld->f.is_dynamic && size != 4)
 		return -EBADMSG;
 	fld->name = fmt_name_copy(e->lazy->f, name, (size_t)(end - name));
 	e->nfld++;
-	e->line.need = MAX(e->line.need, (uint32_t)at->off + at->size);
+	e->line.need = MAX(e->line.need, off + size);
 	return 0;
-}
-
-static int parse_field(struct fmt_event *e, const char *line, const char *eol)
-{
-	struct fmt_field at = { 0 };
-	uint32_t off, size, sign = 0;
-	const char *semi, *p;
-
-	semi = memchr(line, ';', (size_t)(eol - line));
-	if (!semi)
-		return -EBADMSG;
-	p = semi + 1;
-	if (!line_number(&p, eol, "offset:", 7, &off) || !line_number(&p, eol, "size:", 5, &size))
-		return -EBADMSG;
-	if (off > MAX_EXTENT || size > MAX_EXTENT || off + size >= MAX_EXTENT)
-		return -EBADMSG;
-	line_number(&p, eol, "signed:", 7, &sign); /* absent in very old kernels */
-	at.off = (uint16_t)off;
-	at.size = (uint16_t)size;
-	at.is_signed = sign;
-	return fmt_add_field(e, line, semi, &at);
 }
 
 /*
@@ -458,44 +442,28 @@ char *fmt_name_copy(struct fmt *f, const char *s, size_t n)
 	return copy;
 }
 
-/* The event of a format; -EBADMSG with *why: it is left out. */
-static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_event **out,
-		       const char **why)
-{
-	struct fmt_event *e;
-	int ret;
-
-	/* What capture_open() has taken was checked by that. */
-	if (!((f->of && f->of->priv) ||
-	      (c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
-	       str_is_text(c->text, c->len)))) {
-		*why = "no text";
-		return -EBADMSG;
-	}
-	e = fmt_event_new(f, c);
-	ret = fmt_parse_text(e, why);
-	if (!ret && fmt_by_id(f, e->id)) {
-		*why = "its id is used by another event";
-		ret = -EBADMSG;
-	}
-	if (ret)
-		fmt_event_free(e);
-	else
-		*out = e;
-	return ret;
-}
-
+/* What is wrong with a format goes to the capture, which is read without it. */
 static void add_event(struct fmt *f, const struct cap_format *c)
 {
-	struct fmt_event **slot = xarray_grow(&f->event, f->n, &f->cap, sizeof(*slot));
-	const char *why = "";
+	const char *why = "no text";
+	struct fmt_event *e = NULL;
 
-	if (!event_parse(f, c, slot, &why)) {
-		f->quick.by_id[(*slot)->id] = *slot;
-		f->n++;
-	} else if (f->of) {
-		capture_format_bad(f->of, c, why);
+	/* What capture_open() has taken was checked by that. */
+	if ((f->of && f->of->priv) || (c->text && c->len && c->len <= CAPTURE_MAX_FORMAT &&
+				       strlen(c->text) == c->len && str_is_text(c->text, c->len))) {
+		e = fmt_event_new(f, c);
+		if (!fmt_parse_text(e, &why) && fmt_by_id(f, e->id))
+			why = "its id is used by another event";
 	}
+	if (!why) {
+		f->quick.by_id[e->id] = e;
+		xarray_add(&f->event, &f->n, &f->cap, &e, sizeof(e));
+		return;
+	}
+	if (e)
+		fmt_event_free(e);
+	if (f->of)
+		capture_format_bad(f->of, c, why);
 }
 
 /* The common fields are the same in every event of a kernel: taken from the first. */

@@ -119,7 +119,7 @@ struct host_thread {
 	uint64_t printed;    /* its last marker, ... */
 	size_t print;	     /* ... and the index + 1 of that anchor */
 	size_t waiting[MAX_WAITING], nwaiting; /* indices of anchors */
-	uint64_t gaps; /* how many there had been */
+	uint64_t gaps;			       /* how many there had been */
 };
 
 struct host_side {
@@ -142,7 +142,7 @@ static void host_waits(struct host_side *h, struct host_thread *t, const struct 
 
 /* Writes are traced before they are handled, reads after. */
 static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
-		       uint64_t where, bool write)
+			uint64_t where, bool write)
 {
 	a->label = mix(write, where);
 	if (write) {
@@ -160,7 +160,7 @@ static void host_access(struct host_side *h, struct host_thread *t, struct qanch
 }
 
 static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
-			   enum event_role e, int32_t tid, const uint64_t f[2])
+			    enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
 	case EV_ENTRY: /*
@@ -334,37 +334,31 @@ static const struct {
 	{ "memory_region_ops_read", QANCHOR_READ, "addr", 2, 0 },
 };
 
-/* The number after its name in a text, as in "addr 0x70 value". */
-static bool text_arg(const struct qtrace_item *i, const char *name, uint64_t *value)
-{
-	size_t len = strlen(name), at = 0;
-	char number[24];
-
-	for (; at + len + 1 < i->text_len; at++)
-		if ((!at || i->text[at - 1] == ' ') && !memcmp(i->text + at, name, len) &&
-		    i->text[at + len] == ' ')
-			break;
-	if (at + len + 1 >= i->text_len)
-		return false;
-	at += len + 1;
-	len = MIN(i->text_len - at, sizeof(number) - 1);
-	memcpy(number, i->text + at, len);
-	number[len] = '\0';
-	*value = strtoull(number, NULL, 0);
-	return number[0] >= '0' && number[0] <= '9';
-}
-
-/* An argument by name, or by number if it is not declared. */
+/*
+ * An argument by name, or by number if it is not declared; of a text the number after its name, as in
+ * "addr 0x70 value".
+ */
 static bool qemu_arg(const struct qtrace_item *i, const char *name, uint32_t raw, uint64_t *value)
 {
+	const size_t len = strlen(name);
+	char number[24];
+
 	for (size_t k = 0; i->has_args && k < i->ev->nargs; k++)
 		if (!strcmp(i->ev->arg[k].name, name)) {
 			*value = i->arg[k].num;
 			return true;
 		}
-	if (!i->has_args && i->text)
-		return text_arg(i, name, value);
-	if (i->has_args || raw >= i->nraw)
+	for (size_t at = 0; !i->has_args && i->text && at + len + 1 < i->text_len; at++) {
+		if ((at && i->text[at - 1] != ' ') || memcmp(i->text + at, name, len) ||
+		    i->text[at + len] != ' ')
+			continue;
+		at += len + 1;
+		snprintf(number, sizeof(number), "%.*s", (int)MIN(i->text_len - at, sizeof(number)),
+			 i->text + at);
+		*value = strtoull(number, NULL, 0);
+		return number[0] >= '0' && number[0] <= '9';
+	}
+	if (i->has_args || i->text || raw >= i->nraw)
 		return false;
 	*value = i->raw[raw];
 	return true;
@@ -499,40 +493,26 @@ static bool may_be_same(const struct lane *q, const struct lane *h)
 
 /* ---- a stretch ---- */
 
-/* The sum of the differences of distances, in cycles; up to `most`. *largest of them. */
-static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h, size_t n,
-				uint64_t most, uint64_t *largest)
-{
-	uint64_t t = q[n - 1].at - q->at, d = h[n - 1].at - h->at, sum = 0;
-
-	*largest = 0;
-	for (size_t i = 1; i + 1 < n && sum <= most; i++) {
-		s128 expect = (s128)(q[i].at - q->at) * d / t;
-		s128 off = (s128)(h[i].at - h->at) - expect;
-		uint64_t size = (uint64_t)(off < 0 ? -off : off);
-
-		*largest = MAX(*largest, size);
-		sum += MIN(size, UINT64_MAX - sum);
-	}
-	return sum;
-}
-
 struct found {
 	size_t at;
 	uint64_t part, next; /* 2^-32 of the stretch: least difference, and the next best */
 	uint64_t largest, rate;
 };
 
-/* Looks for n anchors from q on in all of the other side's lane. */
+/*
+ * Looks for n anchors from q on in all of the other side's lane: by the sum of the differences of
+ * distances, in cycles, and the largest of them.
+ */
 static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, const struct lane *h,
 			 struct found *f)
 {
-	uint64_t t = q[n - 1].at - q->at, largest;
+	uint64_t t = q[n - 1].at - q->at;
 	uint64_t nominal = (uint64_t)(((s128)m->khz << 32) / 1000000), off = nominal >> KHZ_SHIFT;
 
 	*f = (struct found){ .part = 1ull << 31, .next = 1ull << 31 };
 	for (size_t i = 0; i + n <= h->n && t && t >> 40 == 0 && m->work < WORK; i++) {
-		uint64_t d = h->v[i + n - 1].at - h->v[i].at, rate, most, sum, part;
+		uint64_t d = h->v[i + n - 1].at - h->v[i].at, rate, most, sum = 0, part,
+			 largest = 0;
 
 		m->work++;
 		rate = d >> 40 ? 0 : (uint64_t)(((s128)d << 32) / t);
@@ -540,7 +520,14 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 		    rate > (m->khz ? nominal + off : RATE_MOST))
 			continue;
 		most = (uint64_t)((s128)d * f->next >> 32) * n;
-		sum = stretch_differs(q, &h->v[i], n, most, &largest);
+		for (size_t k = 1; k + 1 < n && sum <= most; k++) {
+			s128 expect = (s128)(q[k].at - q->at) * d / t;
+			s128 apart = (s128)(h->v[i + k].at - h->v[i].at) - expect;
+			uint64_t size = (uint64_t)(apart < 0 ? -apart : apart);
+
+			largest = MAX(largest, size);
+			sum += MIN(size, UINT64_MAX - sum);
+		}
 		m->work += n / 4;
 		part = (uint64_t)(((s128)(sum / n) << 32) / d);
 		if (part < f->part)
@@ -600,7 +587,7 @@ static void follow(struct match *x, const struct lane *q, const struct lane *h, 
 		t = q->v[i].at;
 		host = a->at;
 		xarray_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
-				sizeof(*m->knot));
+			   sizeof(*m->knot));
 		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
 			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
 	}
@@ -729,8 +716,8 @@ static void lane_pairs(struct match *x, const struct lane *q)
 	for (size_t i = 0; i < q->n; i++)
 		if (all[i].lo <= all[i].hi)
 			xarray_add(&x->out->v, &x->out->n, &x->out->cap,
-					&(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
-					sizeof(*x->out->v));
+				   &(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
+				   sizeof(*x->out->v));
 }
 
 /* ---- the search ---- */
@@ -744,8 +731,7 @@ static bool try_lanes(struct match *x, const struct lane *q, const struct lane *
 	for (size_t i = 0; i < STRETCHES && q->n >= n && h->n >= n; i++) {
 		size_t first = (q->n - n) * i / (STRETCHES - 1);
 
-		if (!stretch_find(x, &q->v[first], n, h, &f) ||
-		    !model_init(x, q, first, n, h, &f))
+		if (!stretch_find(x, &q->v[first], n, h, &f) || !model_init(x, q, first, n, h, &f))
 			continue;
 		x->out->n = 0;
 		x->out->rate = x->m.rate;
@@ -794,10 +780,11 @@ struct bounds {
 	struct qpair *v;
 	size_t n, dropped;
 	uint64_t slow, fast; /* cycles per ns << 32 */
-	size_t *from;	     /* the pair that gives a bound */
-	uint64_t *lo, *hi;   /* at each pair; 0, UINT64_MAX: none */
-	size_t *hi_from;
-	bool *out;
+	struct {
+		size_t from, hi_from; /* the pair that gives a bound */
+		uint64_t lo, hi;      /* of this pair; 0, UINT64_MAX: none */
+		bool out;
+	} * at;
 };
 
 static uint64_t cycles(uint64_t rate, uint64_t ns)
@@ -814,20 +801,20 @@ static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 
 	if (before < b->n) {
 		d = forward ? b->v[i].at - b->v[before].at : b->v[before].at - b->v[i].at;
-		if (b->lo[before])
-			lo = forward ? b->lo[before] + cycles(b->slow, d)
-				     : b->lo[before] - MIN(b->lo[before], cycles(b->fast, d));
-		if (b->hi[before] != UINT64_MAX)
-			hi = forward ? b->hi[before] + cycles(b->fast, d)
-				     : b->hi[before] - MIN(b->hi[before], cycles(b->slow, d));
+		if (b->at[before].lo)
+			lo = forward ? b->at[before].lo + cycles(b->slow, d)
+				     : b->at[before].lo - MIN(b->at[before].lo, cycles(b->fast, d));
+		if (b->at[before].hi != UINT64_MAX)
+			hi = forward ? b->at[before].hi + cycles(b->fast, d)
+				     : b->at[before].hi - MIN(b->at[before].hi, cycles(b->slow, d));
 	}
-	if (before < b->n && lo > b->lo[i]) {
-		b->lo[i] = lo;
-		b->from[i] = b->from[before];
+	if (before < b->n && lo > b->at[i].lo) {
+		b->at[i].lo = lo;
+		b->at[i].from = b->at[before].from;
 	}
-	if (before < b->n && hi < b->hi[i]) {
-		b->hi[i] = hi;
-		b->hi_from[i] = b->hi_from[before];
+	if (before < b->n && hi < b->at[i].hi) {
+		b->at[i].hi = hi;
+		b->at[i].hi_from = b->at[before].hi_from;
 	}
 }
 
@@ -837,16 +824,17 @@ static bool agree(struct bounds *b)
 	bool again = true;
 
 	b->dropped = 0;
-	memset(b->out, 0, b->n * sizeof(*b->out));
+	for (size_t i = 0; i < b->n; i++)
+		b->at[i].out = false;
 	for (int round = 0; round < ROUNDS && again; round++) {
 		size_t last;
 
 		again = false;
 		last = SIZE_MAX;
 		for (size_t i = 0; i < b->n; i++) {
-			b->lo[i] = b->out[i] ? 0 : b->v[i].lo;
-			b->hi[i] = b->out[i] ? UINT64_MAX : b->v[i].hi;
-			b->from[i] = b->hi_from[i] = i;
+			b->at[i].lo = b->at[i].out ? 0 : b->v[i].lo;
+			b->at[i].hi = b->at[i].out ? UINT64_MAX : b->v[i].hi;
+			b->at[i].from = b->at[i].hi_from = i;
 			bound_one(b, i, last, true);
 			last = i;
 		}
@@ -854,20 +842,21 @@ static bool agree(struct bounds *b)
 		for (size_t i = b->n; i--; last = i)
 			bound_one(b, i, last, false);
 		for (size_t i = 0; i < b->n; i++) {
-			if (b->lo[i] <= b->hi[i] || b->out[b->from[i]] || b->out[b->hi_from[i]])
+			if (b->at[i].lo <= b->at[i].hi || b->at[b->at[i].from].out ||
+			    b->at[b->at[i].hi_from].out)
 				continue;
-			b->out[b->from[i]] = b->out[b->hi_from[i]] = again = true;
+			b->at[b->at[i].from].out = b->at[b->at[i].hi_from].out = again = true;
 			b->dropped += 2;
 		}
 	}
 	for (size_t i = 0; i < b->n; i++)
-		again |= b->lo[i] > b->hi[i];
+		again |= b->at[i].lo > b->at[i].hi;
 	return !again && b->dropped <= b->n >> DROP_SHIFT;
 }
 
 static bool has_both(const struct bounds *b, size_t i)
 {
-	return b->lo[i] && b->hi[i] != UINT64_MAX;
+	return b->at[i].lo && b->at[i].hi != UINT64_MAX;
 }
 
 /*
@@ -884,35 +873,18 @@ static uint64_t rate_of(const struct bounds *b, uint64_t rate, uint64_t ppb, uin
 	while (k > i && !has_both(b, k))
 		k--;
 	*error = rate >> 6;
-	if (i == k || b->lo[k] <= b->hi[i])
+	if (i == k || b->at[k].lo <= b->at[i].hi)
 		return rate;
 	d = b->v[k].at - b->v[i].at;
-	wide = b->hi[i] - b->lo[i] + (b->hi[k] - b->lo[k]);
+	wide = b->at[i].hi - b->at[i].lo + (b->at[k].hi - b->at[k].lo);
 	if (!d || wide >> 40 || d >> 60)
 		return rate;
 	*error = MIN(*error, (uint64_t)(((s128)wide << 31) / d) +
 				     (uint64_t)((s128)rate * ppb / 1000000000));
-	return (uint64_t)(((s128)(b->lo[k] + (b->hi[k] - b->lo[k]) / 2 - b->lo[i] -
-				  (b->hi[i] - b->lo[i]) / 2)
+	return (uint64_t)(((s128)(b->at[k].lo + (b->at[k].hi - b->at[k].lo) / 2 - b->at[i].lo -
+				  (b->at[i].hi - b->at[i].lo) / 2)
 			   << 32) /
 			  d);
-}
-
-/* With ever better rates, as the bounds get closer. */
-static bool close_in(struct bounds *b, uint64_t rate, uint64_t ppb)
-{
-	uint64_t error = rate >> 6;
-
-	for (int i = 0; i < 6; i++) {
-		uint64_t allowed = MAX(error, (uint64_t)((s128)rate * ppb / 1000000000));
-
-		b->slow = rate - allowed;
-		b->fast = rate + allowed;
-		if (!agree(b))
-			return false;
-		rate = rate_of(b, rate, ppb, &error);
-	}
-	return true;
 }
 
 static void clock_add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_t hi)
@@ -927,14 +899,17 @@ static void clock_add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_
  */
 static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool end)
 {
-	uint64_t far = end ? p->last - MIN(p->last, b->lo[i]) : b->hi[i] - MIN(b->hi[i], p->first),
+	uint64_t far = end ? p->last - MIN(p->last, b->at[i].lo)
+			   : b->at[i].hi - MIN(b->at[i].hi, p->first),
 		 ns, lo, hi;
 
 	if (far >> 56)
 		return;
 	ns = (uint64_t)(((s128)far << 32) / (s128)b->slow) + 1;
-	lo = end ? b->lo[i] + cycles(b->slow, ns) : b->lo[i] - MIN(b->lo[i], cycles(b->fast, ns));
-	hi = end ? b->hi[i] + cycles(b->fast, ns) : b->hi[i] - MIN(b->hi[i], cycles(b->slow, ns));
+	lo = end ? b->at[i].lo + cycles(b->slow, ns)
+		 : b->at[i].lo - MIN(b->at[i].lo, cycles(b->fast, ns));
+	hi = end ? b->at[i].hi + cycles(b->fast, ns)
+		 : b->at[i].hi - MIN(b->at[i].hi, cycles(b->slow, ns));
 	if (end)
 		clock_add_sample(p, b->v[i].at + ns, lo, hi);
 	else if (b->v[i].at > ns && lo)
@@ -954,14 +929,15 @@ static void take_samples(struct qplace *p, const struct bounds *b)
 
 		for (; i < b->n && b->v[i].at <= end; i++)
 			if (has_both(b, i) &&
-			    (best == SIZE_MAX || b->hi[i] - b->lo[i] < b->hi[best] - b->lo[best]))
+			    (best == SIZE_MAX ||
+			     b->at[i].hi - b->at[i].lo < b->at[best].hi - b->at[best].lo))
 				best = i;
 		if (best == SIZE_MAX)
 			continue;
 		if (last == SIZE_MAX)
 			add_edge(p, b, best, false);
 		last = best;
-		clock_add_sample(p, b->v[best].at, b->lo[best], b->hi[best]);
+		clock_add_sample(p, b->v[best].at, b->at[best].lo, b->at[best].hi);
 	}
 	if (last != SIZE_MAX)
 		add_edge(p, b, last, true);
@@ -970,21 +946,28 @@ static void take_samples(struct qplace *p, const struct bounds *b)
 /* unit: resolution of QEMU's times, ns: the event was later by up to that. */
 static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 {
+	struct bounds b = { .v = pairs->v, .n = pairs->n };
 	struct clock_pieces try;
-	struct bounds b;
 	bool found = false;
 
-	b = (struct bounds){ .v = pairs->v, .n = pairs->n };
-	b.from = xcalloc(b.n, sizeof(*b.from));
-	b.hi_from = xcalloc(b.n, sizeof(*b.hi_from));
-	b.lo = xcalloc(b.n, sizeof(*b.lo));
-	b.hi = xcalloc(b.n, sizeof(*b.hi));
-	b.out = xcalloc(b.n, sizeof(*b.out));
+	b.at = xcalloc(b.n, sizeof(*b.at));
 	for (size_t i = 0; i < pairs->n; i++)
 		pairs->v[i].lo -= MIN(pairs->v[i].lo, cycles(pairs->rate, unit));
 	for (size_t i = 0; i < ARRAY_SIZE(drift_ppb) && !found; i++) {
+		uint64_t rate = pairs->rate, error = rate >> 6;
+
 		p->slew_ppb = (uint32_t)(2 * drift_ppb[i]);
-		found = close_in(&b, pairs->rate, drift_ppb[i]);
+		found = true;
+		for (int k = 0; k < 6 && found;
+		     k++) { /* with ever better rates, as the bounds get closer */
+			uint64_t by =
+				MAX(error, (uint64_t)((s128)rate * drift_ppb[i] / 1000000000));
+
+			b.slow = rate - by;
+			b.fast = rate + by;
+			found = agree(&b);
+			rate = found ? rate_of(&b, rate, drift_ppb[i], &error) : rate;
+		}
 	}
 	if (found)
 		take_samples(p, &b);
@@ -993,11 +976,7 @@ static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 		p->pairs = b.n - b.dropped;
 	else
 		p->why = "what both sides show contradicts itself";
-	free(b.from);
-	free(b.hi_from);
-	free(b.lo);
-	free(b.hi);
-	free(b.out);
+	free(b.at);
 }
 
 int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
