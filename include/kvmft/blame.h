@@ -63,10 +63,7 @@ extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 #define BLAME_NAME  96
-/*
- * Of a spike, and four times that of a stretch; further ones are added to "others" of their cause,
- * or to CAUSE_UNKNOWN.
- */
+/* Of a spike; a stretch has four times as many. More go to "others" or to CAUSE_UNKNOWN. */
 #define BLAME_PARTS 24
 #define BLAME_AWAY  5
 

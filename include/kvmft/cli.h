@@ -123,10 +123,7 @@ struct cmd {
 	int min_args, max_args;	    /* operands; max -1 = any */
 	bool options_first; /* what follows the first operand is not ours: a COMMAND */
 	bool numbers;	    /* operands may be negative numbers: -5 is not an option */
-	/*
-	 * It takes the directory of a session wherever it takes captures: first of all, replaces
-	 * it, in operands or options, by its captures. May be NULL.
-	 */
+	/* Before all else: replaces the directory of a session by its captures. May be NULL. */
 	int (*sessions)(void *opts, struct operands *o, struct kvmft_err *err);
 	/*
 	 * It reads files that anyone may have made, and prints: before run(), main gives up all
@@ -146,10 +143,7 @@ struct cmd {
 	const struct cmd *const *verbs;
 };
 
-/*
- * Options that were taken out, or that those who know perf and trace-cmd try, and what does the
- * same; and commands of those tools. Ends with one without a name.
- */
+/* Options and commands of earlier versions, of perf and trace-cmd, and what does the same. */
 struct opt_gone {
 	const char *of; /* the command that it is tried with; NULL: any; "": it is a command */
 	const char *name, *instead;

@@ -117,10 +117,7 @@ struct diff_side {
 	struct report_span span;
 };
 
-/*
- * Counts the exits, or the events of cls. The capture must give the TSC frequency if its clock is
- * the TSC. 0 or -errno with err.
- */
+/* Counts exits, or events of cls. Needs the TSC's frequency if that is its clock. 0, -errno. */
 int diff_exits(struct diff_side *s, const struct report_opts *o,
 	       struct kvmft_err *err) __must_check;
 /* For lat_opts.each, with the side as context: after diff_exits(), for a capture in TSC cycles. */
@@ -167,10 +164,7 @@ struct diff_row {
 	bool lead;    /* the first of its group */
 };
 
-/*
- * A limit for one row: "exits/op > +5 %". What the change is, is judged against the limit, not
- * against no change at all.
- */
+/* A limit for one row, "exits/op > +5 %": the change is compared with it, not with no change. */
 struct diff_gate {
 	const char *text; /* borrowed: as it was given */
 	enum diff_kind kind;
@@ -216,10 +210,7 @@ struct diff {
 /* Whether both sides have enough slices. */
 bool diff_can_tell(const struct diff *d);
 void diff_compare(struct diff *d);
-/*
- * Orders the rows: those beyond noise in groups, causes before their effects and the
- * greatest effect first; then those within noise.
- */
+/* Orders the rows: beyond noise, causes before effects, the greatest first; then within noise. */
 void diff_order(struct diff *d);
 #define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no better than this */
 /* How the machines differ, into d->fact. */

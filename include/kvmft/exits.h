@@ -38,10 +38,7 @@ struct exits_cell {
 	uint32_t thread, reason;
 };
 
-/*
- * How long things took, in buckets: bucket k counts those that took at most 2^k ns, and more than
- * bucket k - 1 holds.
- */
+/* Lengths of time: bucket k counts those of at most 2^k ns that bucket k - 1 does not hold. */
 #define EXITS_BUCKETS 40 /* the last one, 9 minutes, counts all that took longer */
 
 /* What is counted of a cell: exits; when timed, those with an entry after them, and their ns. */
@@ -153,10 +150,7 @@ struct exits_view {
 /* Which threads to show. */
 typedef bool (*exits_filter)(const void *ctx, const struct exits *e, const struct exits_thread *t);
 
-/*
- * Rows without exits are left out. filter NULL: all. Equal counts: by tid, then reason. Freed with
- * exits_view_free(). e must not change while the view is used.
- */
+/* Without rows of 0; filter NULL: all. To be freed; e must not change while it is used. */
 void exits_view_make(const struct exits *e, enum exits_group group, bool whole,
 		     exits_filter filter, const void *ctx, struct exits_view *v);
 void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row);

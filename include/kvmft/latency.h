@@ -72,9 +72,7 @@ enum vs_state {
 };
 extern const char *const vs_names[VS_STATES];
 
-/*
- * What a table consists of. Stage 0 is the total; others are parts of it, as far as they are known.
- */
+/* What a table consists of. Stage 0 is the total, others are what is known of its parts. */
 struct lat_desc {
 	const char *name;  /* "irq" */
 	enum lat_kind kind; /* the analysis of the table */
@@ -84,10 +82,7 @@ struct lat_desc {
 	const char *stage_help[LAT_STAGES];
 	uint32_t parts; /* bit per stage: those that follow each other and make the total */
 	uint32_t waits; /* ... those within others that are waits, and say why these took so long */
-	/*
-	 * Bit per stage: those between clocks of both sides, which are off by as much as the
-	 * alignment.
-	 */
+	/* Bit per stage: between clocks of both sides, so as far off as the alignment is. */
 	uint32_t crosses;
 	/*
 	 * Causes ([0] = none in particular) and what was counted, matched or not: "KEY: text", or one
@@ -140,10 +135,7 @@ struct lat_table {
 	size_t nworst;
 };
 
-/*
- * How a vCPU spent the capture, in host cycles: time[] adds up to last - first, the first and the
- * last event of the host; 0 if the vCPU's thread made no event.
- */
+/* How a vCPU spent the capture, in host cycles: sums to last - first; 0 without host events. */
 struct lat_times {
 	size_t vm;
 	uint32_t vcpu;

@@ -42,10 +42,7 @@ int live_open(struct kinst *k, const struct kcpus *cpus, bool in_order, struct l
 	      struct kvmft_err *err) __must_check;
 void live_free(struct live *l); /* NULL is fine */
 
-/*
- * The same in two steps, for descriptors (borrowed) that yield whole sub-buffers of this machine
- * and do not block. After the last one: live_read(). 0 or -EINVAL.
- */
+/* The same in two steps, for descriptors (borrowed) that do not block; then live_read(). */
 int live_new(uint32_t subbuf_size, bool in_order, struct live **out) __must_check;
 void live_add_cpu(struct live *l, uint32_t cpu, int fd);
 
@@ -56,10 +53,7 @@ void live_add_cpu(struct live *l, uint32_t cpu, int fd);
  * yield whole sub-buffers, -ENOMEM.
  */
 int live_read(struct live *l, bool last) __must_check;
-/*
- * The next released item, which is valid until the next call of this or of live_read(); NULL if
- * there is none until the next live_read().
- */
+/* The next item, valid until the next call of this or live_read(); NULL: none until live_read(). */
 const struct live_item *live_next(struct live *l) __must_check;
 
 const struct live_totals *live_totals(const struct live *l);
@@ -96,9 +90,7 @@ enum session_write {
 int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
 		  struct kvmft_err *err) __must_check;
 
-/*
- * Counts live how often, and why, the guests of this machine exit, and prints that.
- */
+/* Counts live how often, and why, the guests of this machine exit, and prints that. */
 
 enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_USER };
 
@@ -127,8 +119,5 @@ struct trace_config {
 	bool color;
 };
 
-/*
- * Until a signal, the duration, the count or its reader ends it. An exit code, or -errno with err
- * set.
- */
+/* Until a signal, the duration, the count or its reader ends it. An exit code, or -errno, err. */
 int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err) __must_check;

@@ -18,19 +18,13 @@ struct many_row {
 	unsigned __int128 total;
 };
 
-/*
- * In a process of its own: writes the result for input to out, and rows for the sum. An exit code,
- * or -errno with err.
- */
+/* In a process of its own: input's result to out, rows for the sum. An exit code, or -errno. */
 typedef int many_fn(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 		    struct kvmft_err *err);
 
 struct many;
 
-/*
- * Before the sandbox. Whatever list contains twice, by any path, is removed from it and reported.
- * The list and ctx are borrowed; many_end() in any case.
- */
+/* Before the sandbox. Inputs given twice are removed and reported. Borrowed; many_end() always. */
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, note_fn *note, struct many **out,
 	       struct kvmft_err *err) __must_check;
 void many_end(struct many *m); /* NULL is fine */

@@ -50,24 +50,15 @@ bool out_clock_put(const struct out_clock *c, uint64_t host, int64_t vcpu, int d
 		   struct sbuf *b);
 /* Whether that is because the VM did not exist yet: its TSC would be below 0. */
 bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu);
-/*
- * The reverse: the first host TSC at which the clock shows v or more, by the epochs of the VM's
- * first vCPU. False if there is none.
- */
+/* The reverse: the first host TSC at which the clock shows v or more; false: there is none. */
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host);
 /* The unit of its values: "cycles" or "ns". */
 const char *out_clock_unit(const struct out_clock *c);
 
-/*
- * Members of an object: tsc_khz, tsc_khz_source, tsc_khz_min and tsc_khz_max (it is between these),
- * null if not known.
- */
+/* Members: tsc_khz, its source, tsc_khz_min and tsc_khz_max (bounds); null if not known. */
 struct json;
 void out_json_rate(struct json *j, const struct capture *host);
-/*
- * What must be said about times: that they are cycles, in those words, or how well they are known.
- * False: nothing.
- */
+/* What is to be said about times: that they are cycles, or how well known. False: nothing. */
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b);
 bool out_clock_remark(const struct out_clock *c, struct sbuf *b);
 
@@ -90,9 +81,7 @@ struct out_alignment {
 	struct tl_source *src; /* the guest */
 	const char *text;
 	uint64_t checked, outside; /* events */
-	/*
-	 * All events of the guest could be this much earlier, or later, and would still be inside.
-	 */
+	/* All events of the guest would be inside if they were this much earlier, or later. */
 	bool bounded;
 	int64_t early_ns, late_ns;
 };
@@ -107,10 +96,7 @@ struct out_format {
 	void (*item)(struct out *o, const struct tl_item *item);
 	/* Between the items, in time order; may be NULL. */
 	void (*epoch)(struct out *o, const struct out_epoch *epoch);
-	/*
-	 * In place of o->epoch[0..n-1], from before tl_from(); NULL: they are treated like the
-	 * others.
-	 */
+	/* In place of o->epoch[0..n-1], from before tl_from(); NULL: like the others. */
 	void (*epochs_before)(struct out *o, size_t n);
 	/* Before the end; NULL: the format has no place for it. */
 	void (*alignment)(struct out *o, const struct out_alignment *a);
@@ -148,16 +134,10 @@ const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
 /* What the end of a file's name asks for: .html, .json, .pftrace, ...; NULL: nothing. */
 const char *out_format_of(const char *path);
 
-/*
- * Errors (including failed writes) last: out_item() and out_end() return them. out_end() frees o in
- * any case; -ENOMSG: there was nothing that its format can show.
- */
+/* Errors, of writes too, last. out_end() frees o in any case; -ENOMSG: there was none to show. */
 void out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	       const struct out_clock *clock, FILE *f);
-/*
- * After out_end(): the same output continues with another time line of the same captures, see
- * tl_inherit().
- */
+/* After out_end(): goes on with another time line of the same captures, see tl_inherit(). */
 void out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock);
 int out_item(void *out, const struct tl_item *item) __must_check;
 /* Marks the place in a text where items are left out. */
@@ -166,16 +146,10 @@ int out_end(struct out *o) __must_check;
 /* For formats with a long end: writes o->line out. */
 void out_flush(struct out *o);
 
-/*
- * Colours for b->s[from..], a line of a time line: the first `label` bytes by its side, and the
- * word at `head` by what happened.
- */
+/* Colours for b->s[from..], a line: `label` bytes by its side, the word at `head` by its event. */
 void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t side);
 
-/*
- * Between out_begin() with the format html and out_end(), as JSON: results of latency analyses;
- * spikes and their causes. NULL: none.
- */
+/* Between out_begin() and out_end() of html, as JSON: latency results; spikes. NULL: none. */
 void out_html_latency(struct out *o, const char *json);
 void out_html_spikes(struct out *o, const char *json);
 /* The same with a Perfetto format: n spikes that were explained. */

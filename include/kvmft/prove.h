@@ -37,9 +37,6 @@ struct prove {
 	size_t nevent, event_cap;
 };
 
-/*
- * Makes the directory dir with host, guest0 and, if this CPU can scale a TSC, guest1, and says what
- * they show; NULL: they are not kept. -errno with err set.
- */
+/* Fills the new directory dir with host, guest0 and maybe guest1; NULL: kept nowhere. */
 int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err *err) __must_check;
 void prove_free(struct prove *p);

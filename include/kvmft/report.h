@@ -261,10 +261,7 @@ struct report_sums {
 };
 
 typedef int report_piece_fn(void *ctx, struct report *r, const struct report_piece *p);
-/*
- * From opts.cut: passes everything counted for f to fn and forgets it, so that no table contains it
- * any more. 0, or what fn returned.
- */
+/* From opts.cut: passes all that f counts to fn and forgets it. 0, or what fn returned. */
 int report_take(struct report *r, const struct report_filter *f, report_piece_fn *fn, void *ctx,
 		struct report_sums *s) __must_check;
 /* Whether key is how the guest waits, so that most of its time is not spent on a CPU. */
@@ -292,10 +289,7 @@ struct by_stack_row {
 };
 #define BY_STACK_BETWEEN " <- "
 
-/*
- * Walks all of cap and counts the stacks of events of one class, or of all (NULL), most frequent
- * first. 0, -errno with err; b is to be freed in any case.
- */
+/* Counts the stacks of events of one class, or all (NULL), most frequent first. Free b. */
 int by_stack_walk(const struct capture *cap, const struct fmt *fmt, const struct event_class *cls,
 		  struct by_stack *b, struct kvmft_err *err) __must_check;
 void by_stack_free(struct by_stack *b);

@@ -51,10 +51,7 @@ static inline bool report_has_notes(enum report_format f)
 }
 /* Prints it into d->f. 0, -ENOMEM, or -errno of a write: then d->f has its error set. */
 int report_print(const struct report_doc *d, enum report_format format) __must_check;
-/*
- * Prints rows by stack, at most top (0: all), in one of cli_formats: "text", "json" or "csv"; there
- * must be a stack. 0 or -errno.
- */
+/* The top rows (0: all) of a non-empty b, as "text", "json" or "csv". 0 or -errno. */
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
 		   FILE *f) __must_check;
 
@@ -83,18 +80,12 @@ struct lat_story {
 	uint64_t left_out; /* lines of its middle */
 };
 
-/*
- * The alignment bound of a VM: how far off stages that cross between host and guest may be, in
- * their unit.
- */
+/* How far off stages between host and guest may be, in their unit. */
 struct lat_bound {
 	bool guest; /* there is a capture of it */
 	bool known; /* its events are all inside, and the bound is known both ways */
 	uint64_t early, late;
-	/*
-	 * its offset was found in the events, and is uncertain by this much either way; 0: it is
-	 * known
-	 */
+	/* of an offset found in events: its error either way; 0: the offset is known */
 	uint64_t uncertain;
 };
 
@@ -179,10 +170,7 @@ struct diff_doc {
 
 /* What was found of a gate, as a line without its end. */
 void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b);
-/*
- * In one of cli_formats, or "junit": a test for each gate. Only text and JSON have a place for
- * remarks.
- */
+/* In one of cli_formats, or "junit", a test for each gate. Text and JSON have the remarks. */
 void diff_print(const struct diff_doc *d, const char *format, struct sbuf *b);
 
 /* ---- whether clocks are right ---- */
@@ -219,10 +207,7 @@ int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_er
 
 struct view;
 
-/*
- * The walks over a pairing that find spikes and explain them: for `kvmft blame`, and for
- * pages that show them.
- */
+/* The walks that find spikes and explain them, for `kvmft blame` and for pages. */
 
 struct blaming {
 	struct view *v; /* its time line is left as the last walk left it */
@@ -263,9 +248,7 @@ struct story {
 	struct lat_story *to; /* what is written there is the caller's to free */
 };
 
-/*
- * Tells n of them by a time line that was started. context: lines before and after each. 0, -errno.
- */
+/* Tells n of them by a started time line, with `context` lines before and after. 0 or -errno. */
 int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
 		 bool color, uint64_t context) __must_check;
 
@@ -283,10 +266,7 @@ struct when {
 
 /* ---- --from and --to ---- */
 
-/*
- * The time of day in any row, by the host's readings; pieces: what it needs, to be freed. False: it
- * has none.
- */
+/* The time of day by the host's readings; pieces: what it needs, to be freed. False: none. */
 bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day);
 
 /*
@@ -337,10 +317,7 @@ typedef int (*exits_flush)(void *ctx, struct sbuf *b);
 enum exits_format { EXITS_TEXT, EXITS_JSON, EXITS_CSV, EXITS_OPENMETRICS, EXITS_PROMETHEUS };
 extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
 
-/*
- * Appends the table to b. OpenMetrics needs a view since counting began (whole), because its
- * counters never go back. 0, -ENOMEM or what flush returned.
- */
+/* Appends the table. OpenMetrics needs a view since counting began. 0, -ENOMEM, or flush's. */
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx) __must_check;
 
@@ -413,18 +390,12 @@ struct qemu_alone {
  */
 int qemu_traces_add(struct qemu_traces *q, struct pairing *p, const struct str_list *traces,
 		    const char *events, struct kvmft_err *err) __must_check;
-/*
- * Prints trace FILE[:FORMAT], without a host, as `how` says, except for its t. *complete: false if
- * something of it is missing. To be freed in the same way.
- */
+/* Prints trace FILE[:FORMAT] as `how` says, but for its t. *complete: nothing is missing. */
 int qemu_traces_alone(struct qemu_traces *q, const char *trace, const char *events,
 		      const struct qemu_alone *how, bool quiet, bool *complete,
 		      struct kvmft_err *err) __must_check;
 void qemu_traces_free(struct qemu_traces *q);
-/*
- * After the walk: notes about each trace; quiet: only what is wrong. False: some
- * trace has no place at all.
- */
+/* Notes about each trace; quiet: only what is wrong. False: a trace has no place at all. */
 bool qemu_traces_summary(const struct qemu_traces *q, const struct timeline *t, bool quiet);
 
 /*
@@ -491,28 +462,19 @@ int view_again(const struct view *v, uint64_t from, uint64_t to) __must_check;
 int view_walked(struct view *v, int ret) __must_check;
 #define view_walk(v, ...) \
 	view_walked(v, tl_walk((v)->p->t, __VA_ARGS__, TL_FEED(win_feed, (v)->w)))
-/*
- * After it: notes what was assumed, read and lost, and how well guests align (quiet: what is
- * wrong). *complete: nothing is missing. Then pairing_placed().
- */
+/* Notes what was assumed and lost, how guests align (quiet: if wrong); then pairing_placed(). */
 int view_tell(const struct view *v, bool quiet, bool *complete) __must_check;
 void view_tell_alignment(const struct view *v, size_t vm, const char *name, bool quiet);
 void view_close(struct view *v);
 
 /* What a time line of that format (NULL: text) and clock shows if the TSC frequency is unknown. */
 const char *view_cycles(const char *format, int kind);
-/*
- * Into file, NULL = to f; fmt: as v->out, to be begun with out_begin(), or NULL. The caller gives
- * the file its name if all went well: outfile_commit().
- */
+/* Into file, or f if NULL; fmt: for out_begin(), or NULL. The caller does outfile_commit(). */
 int view_output(struct view *v, const struct out_format *fmt, struct outfile *file,
 		FILE *f) __must_check;
 /* Of all guests, for formats that have a place for it: after the walk. */
 void view_put_alignment(struct view *v);
-/*
- * Ends the output and closes the file; ret is how the walk ended. -EPIPE is passed on without a
- * message: `| head` has seen enough.
- */
+/* Ends output and file; ret is the walk's. -EPIPE goes without a message: `| head` has enough. */
 int view_end(struct view *v, int ret) __must_check;
 /* After that: whether all events had a place in the output; if not, that is reported. */
 bool view_whole(const struct view *v);
@@ -526,16 +488,10 @@ bool view_whole(const struct view *v);
 
 struct db;
 
-/*
- * fd: an empty file to write, borrowed like everything else. Stamps are in the given clock. 0 or
- * -ENOMEM; db_free() in any case.
- */
+/* fd: an empty file, borrowed as all is. Stamps are in that clock. 0 or -ENOMEM; then db_free(). */
 int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
 	   struct db **out) __must_check;
-/*
- * Events, losses and damage, in the order of the walk. 0 or -errno; what fails elsewhere is told by
- * the next db_item(), or db_finish().
- */
+/* Events, losses and damage, in order. 0 or -errno, also of what failed elsewhere before. */
 int db_item(void *db, const struct tl_item *i) __must_check;
 /* A callback for win_each(). */
 void db_window(void *db, const struct win_vcpu *v, uint64_t exit);

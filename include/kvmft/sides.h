@@ -30,17 +30,11 @@ struct sides_config {
 	 * none.
 	 */
 	const struct remote_words *reader;
-	/*
-	 * The same for a command that ends, run each time all sides have written out their rings:
-	 * as text, which is split at blanks outside quotes. NULL: none.
-	 */
+	/* A command that ends, run when all sides have written out their rings. NULL: none. */
 	const char *after_snapshot;
 	const char *on_over; /* for the shell, when that one ends with SIDES_OVER; NULL: nothing */
 	bool temp; /* the session is kept in memory, and removed at the end */
-	/*
-	 * Called with what to show: lines[n] replace those of the last call. NULL: nothing is
-	 * shown.
-	 */
+	/* Called with what to show: lines[n] replace the last ones. NULL: nothing is shown. */
 	void (*show)(const char *const *lines, size_t n);
 };
 
@@ -56,10 +50,7 @@ int sides_record(const struct sides_config *s, struct record_config *host, char 
 /* A name for a session that is not to be kept, and its removal. */
 int sides_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
 void sides_temp_remove(const char *path);
-/*
- * Removes sessions in memory of processes that are gone (dry_run: only reports them), with a line
- * for each in text. Returns how many.
- */
+/* Removes sessions in memory of dead processes (dry_run: names them), a line for each. How many. */
 unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text);
 
 struct receive_config {

@@ -64,10 +64,7 @@ struct table {
 	const unsigned int *fixed; /* ... widths that no cell changes, up to a 0; or NULL */
 	bool bold, blank;   /* ... its head is; a line after it */
 	bool cut;	    /* ... ends in "...": there are more rows */
-	/*
-	 * From time to time, with the text so far, which it may empty. 0 or -errno, which b->error
-	 * becomes; or NULL.
-	 */
+	/* From time to time, with the text so far, to be emptied or not. -errno: of b->error. */
 	int (*flush)(void *arg, struct sbuf *b);
 	void *arg;
 };
@@ -103,10 +100,7 @@ void row_fixed(struct row *r, const char *name, uint64_t v, unsigned int scale);
 /* NAME_cycles; or NAME_ns in JSON and NAME_us in CSV, with three decimals. */
 void row_time(struct row *r, const char *name, bool known, uint64_t time);
 
-/*
- * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: no breaking);
- * continuation lines begin with indent.
- */
+/* Breaks lines of b->s[from..] at blanks to a width (0: does not); the next ones are indented. */
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width);
 
 /* "# ..." for each; on a terminal of that width (0 = not a terminal) broken to fit it. */

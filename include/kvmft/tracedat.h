@@ -52,9 +52,7 @@ struct tdw_spec {
 	const struct capture *cap; /* formats, tasks and printk formats come from it; borrowed */
 	const char *clock;	   /* the trace clock, "x86-tsc" */
 	uint32_t cpus;		   /* of the top buffer: 1 + the highest number */
-	/*
-	 * Names of further buffers (tracefs instances), in the order in which they will be written.
-	 */
+	/* Names of further buffers (tracefs instances), in the order in which they are written. */
 	const char *const *instance;
 	const uint32_t *instance_cpus;
 	size_t ninstance;
@@ -71,10 +69,7 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out) __must_che
 void tdw_buffer(struct tdw *w);
 /* CPUs of a buffer in ascending order; CPUs left out are empty. */
 void tdw_cpu(struct tdw *w, uint32_t cpu);
-/*
- * spec->g.size bytes of the current CPU. w is the struct tdw, as passed by a writer of sub-buffers.
- * 0 or -errno.
- */
+/* spec->g.size bytes of the current CPU; w is the struct tdw. 0 or -errno. */
 int tdw_subbuf(void *w, const void *buf) __must_check;
 /* So many events went into the current CPU: for CPUSTAT. */
 void tdw_events(struct tdw *w, uint64_t n);
