@@ -14,25 +14,10 @@ struct cost_sample {
 	uint64_t events, exits, bytes;
 };
 
-static void sample_subbuf(const struct record *r, const void *data, uint64_t exit_id,
-			  struct cost_sample *s)
-{
-	const struct subbuf_geom g = subbuf_geom_here(r->store.subbuf);
-	struct rec rec = { 0 };
-	struct subbuf sb;
-
-	if (subbuf_begin(&sb, data, &g))
-		return;
-	s->bytes += (uint64_t)(sb.end - sb.p);
-	while (subbuf_next(&sb, &rec) > 0) {
-		s->events++;
-		s->exits += rec.id == exit_id;
-	}
-}
-
 /* Of the last segment. */
 static void sample_segment(const struct record *r, uint64_t exit_id, struct cost_sample *s)
 {
+	const struct subbuf_geom g = subbuf_geom_here(r->store.subbuf);
 	const size_t size = r->store.subbuf;
 	_cleanup_free_ uint8_t *buf = malloc(size);
 
@@ -41,10 +26,19 @@ static void sample_segment(const struct record *r, uint64_t exit_id, struct cost
 		struct stat st;
 		uint64_t n = fd >= 0 && !fstat(fd, &st) ? (uint64_t)st.st_size / size : 0;
 
-		for (uint64_t k = 0; k < MIN(n, SAMPLE); k++)
-			if (full_pread(fd, buf, size, n * k / MIN(n, SAMPLE) * size) ==
-			    (ssize_t)size)
-				sample_subbuf(r, buf, exit_id, s);
+		for (uint64_t k = 0, most = MIN(n, SAMPLE); k < most; k++) {
+			struct rec rec = { 0 };
+			struct subbuf sb;
+
+			if (full_pread(fd, buf, size, n * k / most * size) != (ssize_t)size ||
+			    subbuf_begin(&sb, buf, &g))
+				continue;
+			s->bytes += (uint64_t)(sb.end - sb.p);
+			while (subbuf_next(&sb, &rec) > 0) {
+				s->events++;
+				s->exits += rec.id == exit_id;
+			}
+		}
 	}
 }
 

@@ -282,10 +282,7 @@ static int facts_vm_tasks(struct record *r)
 	return ret;
 }
 
-/*
- * A VM that appeared since: what is not recorded yet. told: vCPUs that are, and their threads; 0:
- * unknown so far.
- */
+/* A new VM: what is not recorded yet. told: recorded vCPUs and threads; 0: unknown so far. */
 static int facts_came(struct record *r, const struct vm *vm, struct u64map *told)
 {
 	bool news = !told->n;

@@ -199,10 +199,7 @@ int record_marker_facts(struct record *r)
 	char sys[] = "ftrace", name[] = "print";
 	const struct kevent print = { .sys = sys, .name = name };
 
-	/*
-	 * Anyone who knows of this instance may write to its trace_marker: always be ready for
-	 * that.
-	 */
+	/* Anyone who knows the instance may write to its trace_marker: always be ready for that. */
 	int ret = record_facts_event(r, &print);
 
 	if (ret || r->marker == RECORD_MARKER_NONE)
@@ -242,10 +239,7 @@ static int marker_arm(struct record *r)
 	c.buffer_kb = WATCH_KB;
 	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
 	ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
-	/*
-	 * Programs write to the machine's own trace_marker, if the kernel copies that; else to the
-	 * instance's.
-	 */
+	/* Programs use the machine's trace_marker, if the kernel copies it; else the instance's. */
 	if (!ret && kinst_can_copy_markers(r->flight.watch))
 		ret = kinst_copy_markers(r->flight.watch, true, r->err);
 	else if (!ret)

@@ -105,10 +105,7 @@ static const struct {
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/clocksource" },
-	/*
-	 * Its recorder lists the threads of all at its end; on a host, whatever is asked about them
-	 * is left to kvmft-look.
-	 */
+	/* A recorder lists all threads at its end; on a host kvmft-look does. */
 	{ OF_GUEST, SANDBOX_READ, "/proc" },
 };
 
@@ -134,13 +131,8 @@ int record_confine(struct record *r, pid_t child)
 {
 	struct sandbox_dir dir[ARRAY_SIZE(walls) + 1];
 	struct sandbox s = {
-		.calls = SANDBOX_CALLS_RECORDER,
-		.child = child,
-		.bounding = true,
-		.files = true,
-		.reads = true,
-		.dir = dir,
-		.ndir = ARRAY_SIZE(dir),
+		.calls = SANDBOX_CALLS_RECORDER, .child = child, .bounding = true,
+		.files = true, .reads = true, .dir = dir, .ndir = ARRAY_SIZE(dir),
 	};
 	int ret;
 

@@ -264,16 +264,6 @@ static int add_task(const struct vm_task *t, void *ctx)
 	return ((struct sbuf *)ctx)->error;
 }
 
-static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
-{
-	struct vm_list *l = NULL;
-	int ret = tid ? vm_scan_made_by(NULL, tid, &l, err) : vm_scan_told(NULL, &l, err);
-
-	ret = ret ?: vm_list_pack(l, b);
-	vm_list_free(l);
-	return ret;
-}
-
 /* Its record for meta, if it is a QEMU. */
 static int look_qemu(uint32_t pid, struct sbuf *b)
 {
@@ -299,24 +289,25 @@ static int look_qemu(uint32_t pid, struct sbuf *b)
 	return b->error;
 }
 
-/* "ID ID ..." */
-static int look_children(uint32_t pid, struct sbuf *b)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (file_read_all(AT_FDCWD, TEXTF("/proc/%" PRIu32 "/task/%" PRIu32 "/children", pid, pid),
-			  CHILDREN_MAX, &text) > 0)
-		sbuf_add(b, text);
-	return b->error;
-}
-
 static int look_answer(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 {
+	_cleanup_free_ char *text = NULL;
+	struct vm_list *l = NULL;
+	int ret;
+
 	switch (q->what) {
-	case LOOK_VMS: return look_vms(q->pid, b, err);
+	case LOOK_VMS:
+		ret = q->pid ? vm_scan_made_by(NULL, q->pid, &l, err) : vm_scan_told(NULL, &l, err);
+		ret = ret ?: vm_list_pack(l, b);
+		vm_list_free(l);
+		return ret;
 	case LOOK_TASKS: return vm_tasks_walk(NULL, q->pid, add_task, b);
 	case LOOK_QEMU: return look_qemu(q->pid, b);
-	case LOOK_CHILDREN: return look_children(q->pid, b);
+	case LOOK_CHILDREN: /* "ID ID ..." */
+		if (file_read_all(AT_FDCWD, TEXTF("/proc/%" PRIu32 "/task/%" PRIu32 "/children",
+						  q->pid, q->pid), CHILDREN_MAX, &text) > 0)
+			sbuf_add(b, text);
+		return b->error;
 	default: return 0;
 	}
 }
@@ -527,10 +518,7 @@ int record_child_release(struct record *r, struct record_child *c)
  * start or `kvmft reset` removes the instance.
  */
 
-/*
- * Pauses grow, because looking for who has an instance open takes a while on a machine with many
- * processes.
- */
+/* Pauses grow: with many processes it takes a while to see who has an instance open. */
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
 #define PAUSE_MAX_US (640 * 1000)

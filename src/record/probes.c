@@ -50,9 +50,13 @@ static int members_find(struct record *r, const char *file, const char *name,
 #define AMD_HANDLE "svm_handle_exit"
 #define CR3_EVENT  "guest_cr3"
 
-static int cr3_check(struct record *r)
+static int cr3_start(struct record *r)
 {
+	static const char *const member[] = { "vcpu", "vmcb" };
+	_cleanup_(sbuf_free) struct sbuf args = { 0 };
+	uint32_t at[ARRAY_SIZE(member)];
 	char npt[8];
+	int ret;
 
 	if (r->side && !(r->side & CAP_SIDE_HOST))
 		return err_usage(r->err, "option --guest-processes: only of a host");
@@ -63,18 +67,6 @@ static int cr3_check(struct record *r)
 	if (!file_read_line(AT_FDCWD, AMD_NPT, npt, sizeof(npt)) && npt[0] != 'Y' && npt[0] != '1')
 		return err_lack(r->err, ENOTSUP,
 				"--guest-processes: kvm_amd runs with npt=0, where CR3 is KVM's own");
-	return 0;
-}
-
-static int cr3_start(struct record *r)
-{
-	static const char *const member[] = { "vcpu", "vmcb" };
-	_cleanup_(sbuf_free) struct sbuf args = { 0 };
-	uint32_t at[ARRAY_SIZE(member)];
-	int ret = cr3_check(r);
-
-	if (ret)
-		return ret;
 	ret = members_find(r, AMD_BTF, "vcpu_svm", member, ARRAY_SIZE(member), at);
 	if (ret && !r->err->text[0])
 		err_set(r->err, -ret, "%s",
@@ -258,27 +250,6 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 
 /* ---- the kernel's events ---- */
 
-static int event_make(struct record *r, struct record_sdt *s, size_t i)
-{
-	const struct sdt_event *e = &s->plan.v[i];
-	int ret = 0;
-
-	snprintf(s->kname[i], sizeof(s->kname[i]), "%.50s_%u", e->name, (unsigned int)i);
-	for (size_t k = 0; k < e->n && !ret; k++) {
-		const struct sdt_place *place = &e->place[k];
-		const struct sdt_spec *spec = &s->spec[place->file];
-		const struct kuprobe u = { .name = s->kname[i], .fd = spec->fd, .path = spec->path,
-					   .offset = place->offset, .guard = place->semaphore,
-					   .args = place->args, .again = k > 0 };
-
-		ret = uprobe_add(s->probes, &u, r->err);
-	}
-	if (ret)
-		return ret;
-	ret = kevent_list_add(&r->events, kprobes_group(s->probes), s->kname[i], e->filter);
-	return ret ? err_set(r->err, ENOMEM, "out of memory") : 0;
-}
-
 static int sdt_start(struct record *r)
 {
 	const struct str_list *list = &r->c->sdt;
@@ -307,8 +278,25 @@ static int sdt_start(struct record *r)
 	s->kname = calloc(s->plan.n, sizeof(*s->kname));
 	if (!s->kname)
 		return err_set(r->err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < s->plan.n && !ret; i++)
-		ret = event_make(r, s, i);
+	for (size_t i = 0; i < s->plan.n && !ret; i++) {
+		const struct sdt_event *e = &s->plan.v[i];
+
+		snprintf(s->kname[i], sizeof(s->kname[i]), "%.50s_%u", e->name, (unsigned int)i);
+		for (size_t k = 0; k < e->n && !ret; k++) {
+			const struct sdt_place *place = &e->place[k];
+			const struct sdt_spec *spec = &s->spec[place->file];
+			const struct kuprobe u = {
+				.name = s->kname[i], .fd = spec->fd, .path = spec->path,
+				.offset = place->offset, .guard = place->semaphore,
+				.args = place->args, .again = k > 0,
+			};
+
+			ret = uprobe_add(s->probes, &u, r->err);
+		}
+		if (!ret && kevent_list_add(&r->events, kprobes_group(s->probes), s->kname[i],
+					    e->filter))
+			ret = err_set(r->err, ENOMEM, "out of memory");
+	}
 	return ret;
 }
 

@@ -96,10 +96,7 @@ static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 		return ret;
 	if (q->q.pid)
 		(void)!mon_program_read(NULL, q->q.pid, &p);
-	/*
-	 * Whether the monitor knows the command of back end simple shows better than any text in a
-	 * file whether that exists.
-	 */
+	/* A monitor that knows the command of back end simple is better proof than any text. */
 	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
 	    strstr(help.s, "trace-file"))
 		sbuf_addf(&p.found, "%ssimple:command", p.found.len ? "," : "");
@@ -138,12 +135,34 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 	return 0;
 }
 
-/* All that run here: one that cannot be reached is reported, but only none at all is an error. */
-static int add_formats_all(struct keep *k, struct kvmft_err *err)
+static int find_qemus(struct keep *k, struct kvmft_err *err)
 {
+	const struct record_config *c = k->c;
 	struct vm_list *list = NULL;
-	int ret = mon_qemu_scan(NULL, &list, err);
+	int ret = 0;
 
+	for (size_t i = 0; i < c->monitors.n && !ret; i++)
+		ret = add_qemu(k, (struct qemu_target){ .monitor = c->monitors.v[i] }, err);
+	if (c->monitors.n)
+		return ret;
+	for (size_t i = 0; i < c->vms.n && !ret; i++) {
+		const struct qemu_target t = { .vm = c->vms.v[i] };
+		const struct vm *vm;
+		bool again = false;
+
+		ret = mon_qemu_scan(NULL, &list, err);
+		ret = ret ?: mon_qemu_find(NULL, list, c->vms.v[i], &vm, err);
+		/* named twice */
+		for (size_t n = 0; n < k->n && !ret; n++)
+			again |= vm->pid && k->v[n].q.pid == vm->pid;
+		vm_list_free(list);
+		list = NULL;
+		ret = ret || again ? ret : add_qemu(k, t, err);
+	}
+	if (c->vms.n)
+		return ret;
+	/* All that run here: those that cannot be reached are reported, an error is none at all. */
+	ret = mon_qemu_scan(NULL, &list, err);
 	if (ret)
 		return ret;
 	if (!list->n)
@@ -157,32 +176,6 @@ static int add_formats_all(struct keep *k, struct kvmft_err *err)
 	}
 	vm_list_free(list);
 	return k->n ? 0 : ret;
-}
-
-static int find_qemus(struct keep *k, struct kvmft_err *err)
-{
-	const struct record_config *c = k->c;
-	int ret = 0;
-
-	for (size_t i = 0; i < c->monitors.n && !ret; i++)
-		ret = add_qemu(k, (struct qemu_target){ .monitor = c->monitors.v[i] }, err);
-	if (c->monitors.n)
-		return ret;
-	for (size_t i = 0; i < c->vms.n && !ret; i++) {
-		const struct qemu_target t = { .vm = c->vms.v[i] };
-		struct vm_list *list = NULL;
-		const struct vm *vm;
-		bool again = false;
-
-		ret = mon_qemu_scan(NULL, &list, err);
-		ret = ret ?: mon_qemu_find(NULL, list, c->vms.v[i], &vm, err);
-		/* named twice */
-		for (size_t n = 0; n < k->n && !ret; n++)
-			again |= vm->pid && k->v[n].q.pid == vm->pid;
-		vm_list_free(list);
-		ret = ret || again ? ret : add_qemu(k, t, err);
-	}
-	return c->vms.n ? ret : add_formats_all(k, err);
 }
 
 /* ---- what is wanted of each ---- */
@@ -218,28 +211,6 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 		answer_line(k, 'N', p);
 	}
 	return ret;
-}
-
-/*
- * Before anything is switched: notes what has to be switched off if we get killed. Works without
- * that, too.
- */
-static void note_left(struct keep *k)
-{
-	struct kvmft_err err = { .text = "" };
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-
-	for (size_t i = 0; i < k->n; i++) {
-		const struct kept *q = &k->v[i];
-
-		qemu_left_add(&text, &q->q, &q->where);
-		for (size_t j = 0; j < q->before.n; j++)
-			if (q->before.v[j].state == MON_DISABLED &&
-			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
-				sbuf_addf(&text, "on %s\n", q->before.v[j].name);
-	}
-	if (qemu_left_write(&text, &err))
-		answer_line(k, 'N', err.text);
 }
 
 /* ---- on ---- */
@@ -332,10 +303,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	ns = patience(k->begin, QEMU_NS, BACK_TIMEOUT_NS, BACK_LEAST_NS);
 	monitor_patience(q->q.m, ns);
 	monitor_within(q->q.m, MIN(ns * ANSWERS, QEMU_NS));
-	/*
-	 * A wildcard none of whose events was on is switched off at once, not by thousands of
-	 * names.
-	 */
+	/* A wildcard of which nothing was on is switched off at once, not by thousands of names. */
 	ret = 0;
 	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++) {
 		const char *pattern = q->want.v[i].pattern;
@@ -450,6 +418,7 @@ static void keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
 	const int pipes[] = { in, out };
 	_cleanup_(keep_free) struct keep k = { .c = r->c, .begin = util_now_ns() };
+	_cleanup_(sbuf_free) struct sbuf left = { 0 };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 	int ret;
@@ -458,8 +427,18 @@ static void keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 	ret = find_qemus(&k, &err);
 	for (size_t i = 0; i < k.n && !ret; i++)
 		ret = want_all(&k, &k.v[i], &err);
-	if (!ret)
-		note_left(&k);
+	/* Before anything is switched: what is to be switched off if we are killed. May fail. */
+	for (size_t i = 0; i < k.n && !ret; i++) {
+		const struct kept *q = &k.v[i];
+
+		qemu_left_add(&left, &q->q, &q->where);
+		for (size_t j = 0; j < q->before.n; j++)
+			if (q->before.v[j].state == MON_DISABLED &&
+			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
+				sbuf_addf(&left, "on %s\n", q->before.v[j].name);
+	}
+	if (!ret && qemu_left_write(&left, &err))
+		answer_line(&k, 'N', err.text);
 	ret = ret ?: record_confine_qemu(&err);
 	if (!answer_end(&k, out, ret, &err))
 		word = wait_word(&k, in);

@@ -14,18 +14,14 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-/*
- * What a running recording waits for. One poll() over a signalfd, timers and the
- * eventfd of the draining threads; nothing is done in signal handlers.
- */
+/* All that it waits for: one poll() of signalfd, timers and drains; signal handlers do nothing. */
 
 /* Once a second. */
 static void progress_tell(struct record *r)
 {
 	uint64_t now = util_now_ns(), events = 0, since = now - r->progress.ns;
 	struct record_progress p = {
-		.elapsed_ns = now - r->live_ns,
-		.left_ns = UINT64_MAX,
+		.elapsed_ns = now - r->live_ns, .left_ns = UINT64_MAX,
 		.sent = r->out.stream != NULL,
 		.waits_for = r->flight.armed && !r->flight.fired ? r->c->trigger : NULL,
 	};
@@ -174,10 +170,7 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 	return ret;
 }
 
-/*
- * Once a second: whatever is new. Every fifth time also a clock reading, and no old data in the
- * ring.
- */
+/* Once a second: what is new; every fifth time also a clock reading, and old data drained. */
 static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
 {
 	bool fifth = tick % BRACKET_TICKS == 0;
@@ -210,10 +203,7 @@ static int take_came(struct record *r, struct pollfd *look)
 	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
 }
 
-/*
- * Until a signal, the duration, the command's exit or a limit ends the recording; sets
- * r->end_reason.
- */
+/* Until a signal, the duration, the command's exit or a limit; sets r->end_reason. */
 static int record_wait(struct record *r, struct record_child *c)
 {
 	struct pollfd p[W_COUNT];
@@ -303,10 +293,7 @@ static int record_start(struct record *r)
 
 	r->started = true;
 	r->tracing = true;
-	/*
-	 * Enabling takes some time for each event; what is recorded begins with all of them at
-	 * once.
-	 */
+	/* Each event takes time to enable; the recording begins with all of them at once. */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
 	if (!ret && r->out.stream)
@@ -420,34 +407,9 @@ static int enter_machine(struct record *r)
 
 static void leave_tids(struct record *r)
 {
+	free(r->met.v);
 	free(r->tids.v);
 	vm_list_free(r->vms);
-}
-
-static int enter_qemu(struct record *r)
-{
-	return record_extra_of(r, record_qemu.start);
-}
-
-static int qemu_facts(struct record *r)
-{
-	return record_extra_of(r, record_qemu.facts);
-}
-
-static int enter_probes(struct record *r)
-{
-	return record_extra_of(r, record_probes.start);
-}
-
-static void leave_probes(struct record *r)
-{
-	(void)!record_extra_of(r, record_probes.end);
-}
-
-static void leave_qemu(struct record *r)
-{
-	(void)!record_extra_of(r, record_qemu.end);
-	free(r->met.v);
 }
 
 static int enter_events(struct record *r)
@@ -474,39 +436,38 @@ static void leave_facts(struct record *r)
 	sbuf_free(&r->line);
 }
 
-/*
- * What may fail because of the kernel comes before the capture is made. leave() may be called
- * without enter().
- */
+#define PHASE(e, l) { .enter = e, .leave = l }
+
+/* What the kernel may refuse comes before the capture. leave() may come without enter(). */
 static const struct phase {
 	int (*enter)(struct record *r);
 	void (*leave)(struct record *r);
+	const struct record_extra *extra; /* its start() and end(), in their place */
 } phases[] = {
-	{ enter_tracefs, leave_tracefs },
-	{ record_place_open, record_place_free },
+	PHASE(enter_tracefs, leave_tracefs),
+	PHASE(record_place_open, record_place_free),
 	/* It goes before that: it may still have to give the capture its name. */
-	{ record_watch_start, record_watch_end },
-	{ enter_machine, NULL },
-	{ record_side, NULL },
-	{ record_look_start, record_look_end },
-	{ record_came_open, record_came_free },
-	{ record_tids, leave_tids },
-	{ enter_qemu, leave_qemu },
-	{ enter_events, leave_events },
-	{ enter_probes, leave_probes },
-	{ record_flight_check, record_trigger_free },
-	{ record_instance, leave_instance },
-	{ record_sched_arm, record_sched_free },
-	{ record_stacks_arm, record_stacks_free },
-	{ record_symbols_read, record_symbols_free },
-	{ record_marker_ready, NULL },
-	{ record_flight_arm, record_flight_free },
-	{ record_capture_create, NULL },
-	{ record_store_open, record_store_close },
-	{ record_cpus_open, NULL },
-	{ record_facts_begin, leave_facts },
-	{ record_symbols_write, NULL },
-	{ qemu_facts, NULL },
+	PHASE(record_watch_start, record_watch_end),
+	PHASE(enter_machine, NULL),
+	PHASE(record_side, NULL),
+	PHASE(record_look_start, record_look_end),
+	PHASE(record_came_open, record_came_free),
+	PHASE(record_tids, leave_tids),
+	{ .extra = &record_qemu },
+	PHASE(enter_events, leave_events),
+	{ .extra = &record_probes },
+	PHASE(record_flight_check, record_trigger_free),
+	PHASE(record_instance, leave_instance),
+	PHASE(record_sched_arm, record_sched_free),
+	PHASE(record_stacks_arm, record_stacks_free),
+	PHASE(record_symbols_read, record_symbols_free),
+	PHASE(record_marker_ready, NULL),
+	PHASE(record_flight_arm, record_flight_free),
+	PHASE(record_capture_create, NULL),
+	PHASE(record_store_open, record_store_close),
+	PHASE(record_cpus_open, NULL),
+	PHASE(record_facts_begin, leave_facts),
+	PHASE(record_symbols_write, NULL),
 };
 
 static int facts_vms_end(struct record *r)
@@ -514,10 +475,7 @@ static int facts_vms_end(struct record *r)
 	return record_facts_vms(r, true);
 }
 
-/*
- * At the end; those that only help to read it are left out on a full disk, where the last line
- * matters more.
- */
+/* At the end; what only helps to read is left out on a full disk, for the last line. */
 static const struct {
 	int (*write)(struct record *r);
 	bool helps;
@@ -550,37 +508,6 @@ static int record_finish(struct record *r)
 	return first;
 }
 
-static int record_result(struct record *r)
-{
-	bool incomplete = r->lost || r->before.cut || r->blind;
-	uint64_t bytes = 0;
-	char size[32];
-
-	for (size_t i = 0; i < r->ncpu; i++)
-		bytes += r->drain[i].bytes;
-	if (!r->c->quiet || incomplete)
-		r->note("%s: %llu events, %s, %llu lost (%s)", capw_path(r->w),
-			 (unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
-			 (unsigned long long)r->lost, r->end_reason);
-	if (!r->c->quiet)
-		record_cost_note(r);
-	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
-}
-
-/*
- * The previous capture of that name, and old ones: they are removed when the new one is complete.
- */
-static void replaced_remove(struct record *r, int ret)
-{
-	struct kvmft_err first = *r->err;
-
-	if (!ret && (r->c->force || r->c->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
-		r->note("%s", r->err->text);
-	else if (ret && r->place.name.aside[0])
-		r->note("the old capture is kept as %s%s", r->place.shown, r->place.name.aside);
-	*r->err = first;
-}
-
 /* What ends a recording that nothing else does. */
 static void note_until(const struct record *r, const char *command)
 {
@@ -598,29 +525,20 @@ static void note_until(const struct record *r, const char *command)
 int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
 	struct record r = {
-		.c = c,
-		.note = note,
-		.err = err,
-		.place = { .dir = -1 },
-		.store = { .wake_fd = -1 },
-		.newcomers = { .fd = -1 },
-		.out = { .signals = -1 },
-		.watch = { .name = "kvmft-watch",
-			   .to = -1,
-			   .from = -1,
+		.c = c, .note = note, .err = err, .place = { .dir = -1 }, .store = { .wake_fd = -1 },
+		.newcomers = { .fd = -1 }, .out = { .signals = -1 }, .sched = { .loadavg = -1 },
+		.stacks = { .kallsyms = -1 }, .symbols = { .modules = -1 },
+		.watch = { .name = "kvmft-watch", .to = -1, .from = -1,
 			   .task = "names captures and removes old ones" },
 		.look = { .name = "kvmft-look", .to = -1, .from = -1 },
-		.qemu.keeper = { .name = "kvmft-qemu",
-				 .to = -1,
-				 .from = -1,
-				 .task = "talks to QEMU" },
-		.sched = { .loadavg = -1 },
-		.stacks = { .kallsyms = -1 },
-		.symbols = { .modules = -1 },
+		.qemu.keeper = { .name = "kvmft-qemu", .to = -1, .from = -1, .task = "talks to QEMU" },
 	};
 	struct record_child child = { .p = { .name = argv[0], .to = -1, .from = -1 } };
-	int ret, exit_code = KVMFT_FAILED;
-	bool live = false;
+	bool live = false, incomplete;
+	struct kvmft_err first;
+	uint64_t bytes = 0;
+	char size[32];
+	int ret, fin;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_check(c, err);
@@ -632,15 +550,13 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	ret = ret ?: record_extra_of(&r, record_probes.check);
 	if (ret)
 		return ret;
-	/*
-	 * A directory without rights for its owner would be closed to us, who gave up the right to
-	 * ignore that.
-	 */
+	/* A directory without its owner's rights is closed to us, who gave up ignoring that. */
 	r.env.umask = umask(077);
 	if (signals_take(true) < 0)
 		return err_why(err, errno, "cannot block signals");
 	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
-		ret = phases[i].enter(&r);
+		ret = record_extra_of(&r, phases[i].extra ? phases[i].extra->start : phases[i].enter);
+	ret = ret ?: record_extra_of(&r, record_qemu.facts);
 	if (!ret && argv[0])
 		ret = record_child_fork(&r, argv, &child);
 	ret = ret ?: record_confine(&r, child.p.pid);
@@ -657,8 +573,8 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		ret = record_child_result(&r, &child);
 	record_child_end(&r, &child);
 	if (r.started) {
-		struct kvmft_err first = *err;
-		int fin = record_finish(&r);
+		first = *err;
+		fin = record_finish(&r);
 
 		r.started = false;
 		if (ret)
@@ -671,13 +587,28 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	}
 	if (r.w)
 		capw_why(capw_dirfd(r.w), ret, err);
-	replaced_remove(&r, ret);
-	if (!ret)
-		exit_code = record_result(&r);
+	/* The previous capture of that name, and old ones: removed when the new one is complete. */
+	first = *err;
+	if (!ret && (c->force || c->keep_captures.set) && record_watch_tell(&r, RECORD_DONE))
+		note("%s", err->text);
+	else if (ret && r.place.name.aside[0])
+		note("the old capture is kept as %s%s", r.place.shown, r.place.name.aside);
+	*err = first;
+	incomplete = r.lost || r.before.cut || r.blind;
+	for (size_t i = 0; i < r.ncpu; i++)
+		bytes += r.drain[i].bytes;
+	if (!ret && (!c->quiet || incomplete))
+		note("%s: %llu events, %s, %llu lost (%s)", capw_path(r.w),
+		     (unsigned long long)r.stored, str_bytes(size, sizeof(size), bytes),
+		     (unsigned long long)r.lost, r.end_reason);
+	if (!ret && !c->quiet)
+		record_cost_note(&r);
 	if (r.started)
 		record_stop(&r);
 	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
-		if (phases[i].leave)
+		if (phases[i].extra)
+			(void)!record_extra_of(&r, phases[i].extra->end);
+		else if (phases[i].leave)
 			phases[i].leave(&r);
-	return ret ?: exit_code;
+	return ret ?: incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
 }

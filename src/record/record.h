@@ -220,15 +220,9 @@ struct record_extra {
 	int (*check)(struct record *r); /* the options, before anything is made */
 	/* Switches off what killed recorders have left on, and reports it. */
 	void (*leftovers)(note_fn *note);
-	/*
-	 * QEMU: finds them, and checks whether they have the events. Probes: makes them, adds to
-	 * r->events.
-	 */
+	/* QEMU: finds them, and whether they have the events. Probes: makes them, for r->events. */
 	int (*start)(struct record *r);
-	/*
-	 * The name of an event and its format text in the capture: *format is the caller's, before
-	 * and after. 0 or -ENOMEM.
-	 */
+	/* An event's name and format text in the capture: *format is the caller's. 0 or -ENOMEM. */
 	int (*name)(const struct record *r, const struct kevent *e, const char **sys,
 		    const char **name, char **format);
 	int (*facts)(struct record *r); /* into the capture */
@@ -261,10 +255,7 @@ void record_nofile(struct record *r);
 int record_instance(struct record *r);
 /* KiB in the line of /proc/meminfo that begins with this; false: there is none. */
 bool record_meminfo(const char *name, uint64_t *kb);
-/*
- * Opens what is needed to record the online CPUs: before privileges are dropped, because the pipes
- * of many CPUs may need them.
- */
+/* Opens what recording the online CPUs needs, while privileges allow that many pipes. */
 int record_cpus_open(struct record *r);
 /* The same for those that were not online before, and starts their threads. */
 int record_cpus(struct record *r);
@@ -371,10 +362,7 @@ struct record_answer {
 	size_t len; /* of the text that follows */
 };
 int record_answer(int out, int result, const struct kvmft_err *err, const struct sbuf *text);
-/*
- * Asks it, and waits for the answer. *text, with a NUL behind it, is to be freed. -EPIPE: it is
- * gone, -ETIMEDOUT: see record_helper.
- */
+/* Asks it, and waits. *text, NUL-terminated, is to be freed. -EPIPE: gone; -ETIMEDOUT: late. */
 int record_ask(const struct record *r, const struct record_helper *h, const void *question,
 	       size_t n, struct record_answer *a, char **text);
 
@@ -421,10 +409,7 @@ int record_environment(char **command, struct kvmft_err *err);
  * and the instance exist and COMMAND was forked, before the draining threads.
  */
 int record_confine(struct record *r, pid_t child);
-/*
- * The same for its helpers. dir: where it may create and remove files (borrowed), by Landlock,
- * which hides /proc/PID/fd of others; NULL = no Landlock.
- */
+/* For its helpers, by Landlock, which hides /proc/PID/fd, files only in dir; NULL: without. */
 int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
 			  struct kvmft_err *err);
 int record_confine_watch(const struct record *r, struct kvmft_err *err);

@@ -61,22 +61,6 @@ static int read_line(int fd, struct sbuf *line, size_t *left)
 	return line->error ?: -E2BIG;
 }
 
-static int check_hello(const char *line, struct kvmft_err *err)
-{
-	uint64_t version;
-
-	if (strncmp(line, HELLO, strlen(HELLO)) || parse_u64(line + strlen(HELLO), &version))
-		return err_set(err, EPROTO,
-			       "standard input does not come from kvmft record --guest, which starts "
-			       "--remote");
-	if (version > REMOTE_VERSION)
-		return err_lack(err, EPROTONOSUPPORT,
-				"the kvmft that records host and guest speaks version %llu, this "
-				"one %d: use the same here, or its --push",
-				(unsigned long long)version, REMOTE_VERSION);
-	return 0;
-}
-
 /* 1: it was the last. */
 static int word_line(char *line, struct remote_words *w, struct kvmft_err *err)
 {
@@ -105,11 +89,24 @@ int remote_get(int fd, struct remote_words *w, struct kvmft_err *err)
 
 	while (!ret) {
 		ret = read_line(fd, &line, &left);
+		uint64_t version;
+
 		if (ret)
 			return err_why(err, ret, "cannot read what to record");
 		sbuf_add(&line, ""); /* an empty line is a text, too */
-		ret = !line.s ? -ENOMEM : first ? check_hello(line.s, err)
-						: word_line(line.s, w, err);
+		if (!line.s)
+			ret = -ENOMEM;
+		else if (!first)
+			ret = word_line(line.s, w, err);
+		else if (strncmp(line.s, HELLO, strlen(HELLO)) ||
+			 parse_u64(line.s + strlen(HELLO), &version))
+			ret = err_set(err, EPROTO, "standard input does not come from kvmft record "
+				      "--guest, which starts --remote");
+		else if (version > REMOTE_VERSION)
+			ret = err_lack(err, EPROTONOSUPPORT,
+				       "the kvmft that records host and guest speaks version %llu, "
+				       "this one %d: use the same here, or its --push",
+				       (unsigned long long)version, REMOTE_VERSION);
 		first = false;
 	}
 	return MIN(ret, 0);
@@ -203,36 +200,26 @@ static void spool_main(struct spool *s)
 	_exit(0);
 }
 
-static int spool_files(struct spool *s, struct kvmft_err *err)
-{
-	int orders;
-
-	if (mkdir(s->name, 0700))
-		return err_why(err, errno, "cannot make %s", s->name);
-	s->dir = open(s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	orders = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_ORDERS);
-	if (orders >= 0) { /* it is created for writing; here it is read */
-		close(orders);
-		s->orders = openat(s->dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		s->stream = file_create(s->dir, SPOOL_STREAM);
-	}
-	if (s->orders >= 0 && s->stream >= 0)
-		return 0;
-	return err_set(err, EIO, "cannot make files in %s", s->name);
-}
-
 /* The recorder ends after an error, and what is open with it. */
 int remote_spool(const char *dir, struct kvmft_err *err)
 {
 	struct spool s = { .name = dir, .dir = -1, .orders = -1, .stream = -1 };
-	int in[2], out[2], ret;
+	int in[2], out[2], orders, ret;
 	pid_t pid;
 
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
 		return err_why(err, errno, "cannot make a pipe");
-	ret = spool_files(&s, err);
-	if (ret)
-		return ret;
+	if (mkdir(s.name, 0700))
+		return err_why(err, errno, "cannot make %s", s.name);
+	s.dir = open(s.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	orders = s.dir < 0 ? -1 : file_create(s.dir, SPOOL_ORDERS);
+	if (orders >= 0) { /* it is created for writing; here it is read */
+		close(orders);
+		s.orders = openat(s.dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		s.stream = file_create(s.dir, SPOOL_STREAM);
+	}
+	if (s.orders < 0 || s.stream < 0)
+		return err_set(err, EIO, "cannot make files in %s", dir);
 	s.to = in[1];
 	s.from = out[0];
 	pid = fork();

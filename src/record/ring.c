@@ -123,11 +123,8 @@ void record_loss_look(void *record, struct drain_cpu *c)
 		return;
 	if (s.dropped > seen->dropped) {
 		const struct cap_loss loss = {
-			.cpu = c->cpu,
-			.count = s.dropped - seen->dropped,
-			.from = seen->now,
-			.to = s.now + s.now_step,
-			.first = seen->taken + ring_subbufs(r),
+			.cpu = c->cpu, .count = s.dropped - seen->dropped, .from = seen->now,
+			.to = s.now + s.now_step, .first = seen->taken + ring_subbufs(r),
 			.last = subbufs_taken(r, c) + ring_subbufs(r) + 2,
 		};
 		struct sbuf line = { 0 };

@@ -182,36 +182,27 @@ static int addresses_find(const struct record *r, struct addresses *a)
 	return ret;
 }
 
-static int read_kallsyms(const struct record *r, struct ksyms *k)
-{
-	_cleanup_free_ char *text = NULL;
-	ssize_t got;
-	int ret;
-
-	if (r->stacks.kallsyms < 0)
-		return 0;
-	got = fd_read_all(r->stacks.kallsyms, MAX_KALLSYMS, &text);
-	if (got < 0)
-		return (int)got;
-	ret = ksyms_parse(k, text, (size_t)got);
-	if (!ret && !k->n && !r->c->quiet)
-		r->note("/proc/kallsyms hides addresses (sysctl kernel.kptr_restrict): stacks are "
-			"addresses without names");
-	return ret;
-}
-
 int record_stacks_names(struct record *r)
 {
 	_cleanup_(ksyms_free) struct ksyms k = { 0 };
 	_cleanup_free_ char *text = NULL;
 	struct addresses a = { 0 };
-	int ret;
 	struct sbuf b = { 0 };
+	ssize_t got;
+	int ret;
 
 	if (!r->stacks.ev.n)
 		return 0;
 	ret = addresses_find(r, &a);
-	ret = ret || !a.n ? ret : read_kallsyms(r, &k);
+	if (!ret && a.n && r->stacks.kallsyms >= 0) {
+		got = fd_read_all(r->stacks.kallsyms, MAX_KALLSYMS, &text);
+		ret = got < 0 ? (int)got : ksyms_parse(&k, text, (size_t)got);
+		if (!ret && !k.n && !r->c->quiet)
+			r->note("/proc/kallsyms hides addresses (sysctl kernel.kptr_restrict): "
+				"stacks are addresses without names");
+		free(text);
+		text = NULL;
+	}
 	for (size_t i = 0; i < a.n && !ret; i++) {
 		struct ksym *s = ksyms_find(&k, a.v[i]);
 

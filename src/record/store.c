@@ -274,10 +274,7 @@ int record_stream_end(struct record *r)
 	return r->out.stream ? record_stream_error(r, stream_out_end(r->out.stream)) : 0;
 }
 
-/*
- * The capture as a place with limits: its size, the free space that must remain,
- * segments, and how many of them are kept.
- */
+/* The capture's limits: its size, space that stays free, segments and how many are kept. */
 
 #define META_RESERVE	 (64u << 10) /* for the last lines, on a disk that the data filled ... */
 #define META_RESERVE_CPU 512u	     /* ... which has some for each CPU */
@@ -356,10 +353,7 @@ static int segment_next(void *ctx, unsigned int segment, uint64_t *freed)
 	if (ret || !r->c->keep.set)
 		return ret;
 	ret = capw_kept_add(&r->kept, segment, r->flight.by);
-	/*
-	 * A flight recorder's last segment is removed when the next is written, others earlier if
-	 * room is needed.
-	 */
+	/* A flight recorder's last segment goes with its next one, others if room is needed. */
 	if (ret || (r->c->flight && (r->c->keep.v == 1 || ring_fits(r))) ||
 	    !capw_kept_over(&r->kept, r->c->keep.v, r->c->keep.v, &old))
 		return ret;

@@ -748,10 +748,7 @@ int record_tids(struct record *r)
 		return err_usage(r->err, "option --vcpu needs --vm: which machine's?");
 	ret = vcpus_check(r);
 	ret = ret ?: tids_look(r, false);
-	/*
-	 * A vCPU that never ran has no thread yet. An empty filter would mean everything, so the
-	 * watcher, which sleeps, stands in for it.
-	 */
+	/* A vCPU that never ran has no thread, and no filter means all: the watcher stands in. */
 	if (!ret && r->c->vcpus.n && !r->tids.n)
 		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);
 	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watch.pid;
