@@ -257,10 +257,7 @@ void blaming_free(struct blaming *m)
 
 /* ---- for pages ---- */
 
-/*
- * Both walks, with bounds around what is requested, by a view of their own; m->b has no spikes
- * where there are none.
- */
+/* Both walks, by a view of their own; m->b has no spikes where there are none. */
 static int both_walks(struct blaming *m, struct view *v, const struct view *of, size_t top,
 		      bool judge)
 {

@@ -35,9 +35,7 @@ static const char *reason_of(const struct exits_page *p, const struct exits_row 
 
 	if (r->reason == EXITS_WAKE || r->reason == EXITS_HALT)
 		return r->reason == EXITS_WAKE ? "(wake-up to entry)" : "(halt to wake-up)";
-	/*
-	 * "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason.
-	 */
+	/* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. */
 	flags = exit_reason_flags(p->isa, r->reason);
 	exit_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
 	len = strlen(buf);
@@ -131,9 +129,7 @@ static void exits_cells(struct row *o, const void *ctx, size_t i)
 		exits_view_row(p->view, i, &r);
 	vm = exits_vm_of(p, &r);
 	exit = exits_is_exit(r.reason);
-	/*
-	 * A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there.
-	 */
+	/* A narrow terminal has no room for ids; the VM's name, with the vCPU, stays. */
 	pid = p->columns == EXITS_COL_PID_TID ? 0 : COL_HIDE;
 	tid = p->columns == EXITS_COL_REASON ? COL_HIDE : 0;
 	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP1 | pid, NULL, "PID", r.thread && r.thread->pid,
@@ -270,10 +266,7 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 			_cleanup_(sbuf_free) struct sbuf le = { 0 };
 			uint64_t n = 0;
 
-			/*
-			 * 2^k ns as seconds; values above the last bucket's bound are counted in
-			 * it, too.
-			 */
+			/* 2^k ns as seconds; the last bucket has all above it, too. */
 			for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
 				n += r->bucket[k];
 				/* Always the same bounds, or sums over machines would be wrong. */
@@ -341,11 +334,8 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 	/* Counts alone have places that do not depend on them. */
 	static const unsigned int fixed[] = { 8, 8, 35, 10, 0 };
 	struct table t = { .cells = exits_cells,
-			   .ctx = p,
-			   .n = p->view->n,
-			   .width = p->width,
-			   .fixed = p->view->e->timed ? NULL : fixed,
-			   .flush = flush,
+			   .ctx = p, .n = p->view->n, .width = p->width,
+			   .fixed = p->view->e->timed ? NULL : fixed, .flush = flush,
 			   .arg = ctx };
 
 	if (f == EXITS_TEXT && p->max_rows)

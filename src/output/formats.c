@@ -43,26 +43,6 @@ void out_flush(struct out *o)
 COMPARE(epoch_cmp, struct out_epoch,
 	ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index) ?: ORDER(x->vcpu, y->vcpu));
 
-static void epochs_of(struct out *o, struct tl_source *src, size_t vm)
-{
-	const struct epoch_vm *e = tl_hostmap(o->t)->vm[vm].epochs;
-
-	for (size_t i = 0; e && i < e->n; i++) {
-		const struct epoch_vcpu *v = e->vcpus[i];
-
-		for (size_t k = 0; k < v->n; k++) {
-			const struct out_epoch at = { .host = v->v[k].from,
-						      .src = src,
-						      .vm = vm,
-						      .vcpu = v->id,
-						      .e = &v->v[k],
-						      .first = !k };
-
-			xarray_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at));
-		}
-	}
-}
-
 /* Epochs belong to the VM, however many captures there are of it: its first one, or the host's. */
 static struct tl_source *source_of_vm(const struct out *o, size_t vm)
 {
@@ -98,9 +78,24 @@ static void format_begin(struct out *o, const struct timeline *t, const struct o
 	o->t = t;
 	if (guest_rip_any(m))
 		o->rips = xcalloc(1, sizeof(*o->rips));
-	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm; vm++)
-		if (m->vm[vm].of == vm && !m->vm[vm].empty)
-			epochs_of(o, source_of_vm(o, vm), vm);
+	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm; vm++) {
+		const struct epoch_vm *e = m->vm[vm].epochs;
+
+		if (m->vm[vm].of != vm || m->vm[vm].empty)
+			continue;
+		for (size_t i = 0; e && i < e->n; i++) {
+			const struct epoch_vcpu *v = e->vcpus[i];
+
+			for (size_t k = 0; k < v->n; k++) {
+				const struct out_epoch at = {
+					.host = v->v[k].from, .src = source_of_vm(o, vm), .vm = vm,
+					.vcpu = v->id, .e = &v->v[k], .first = !k,
+				};
+
+				xarray_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at));
+			}
+		}
+	}
 	array_sort(o->epoch, o->nepoch, epoch_cmp);
 	fmt->begin(o);
 }

@@ -49,10 +49,7 @@ enum {
 };
 enum { KIND_UNSIGNED, KIND_SIGNED, KIND_STRING, KIND_HEX };
 
-/*
- * The page, as linked in: the compiler never sees its contents. Global: with -flto, what refers to
- * it may end up in another unit.
- */
+/* The page, linked in. Global: with -flto what refers to it may be in another unit. */
 __asm__(".pushsection .rodata\n"
 	".globl html_page\n"
 	".hidden html_page\n"
@@ -110,10 +107,7 @@ static uint64_t html_text(struct html *h, const char *s)
 	size_t n = strlen(s);
 	uint64_t key, at;
 
-	/*
-	 * The number of a string, which is defined if it is new: before the record that needs it,
-	 * so all of a record's strings are looked up first.
-	 */
+	/* A string's number. A new one is defined before its record: look up all of them first. */
 	n = MIN(n, (size_t)STRING_MAX);
 	if (!n)
 		return 0;

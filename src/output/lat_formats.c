@@ -5,9 +5,7 @@
 
 #define KEY_SIZE 32
 
-/*
- * Latency results as one JSON document, and as CSV with a line per group and stage.
- */
+/* Latency results as one JSON document, and as CSV with a line per group and stage. */
 
 /* The unit of lengths of time. */
 static const char *lat_unit(const struct lat_view *v)
@@ -15,10 +13,7 @@ static const char *lat_unit(const struct lat_view *v)
 	return lat_in_cycles(v->lat) ? "cycles" : "ns";
 }
 
-/*
- * How uncertain a stage that crosses is, 0: not at all. If its median is below that, it may have
- * taken no time.
- */
+/* How uncertain a stage that crosses is; 0: not at all. Medians below that may be no time. */
 static uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
 				    const struct lat_group *g, unsigned int stage)
 {

@@ -39,10 +39,7 @@ void lat_put_story(struct sbuf *b, const struct lat_story *story)
 
 /* ---- on one screen ---- */
 
-/*
- * The groups that took most of the time, and when the
- * worst cases were.
- */
+/* The groups that took most of the time, and when the worst cases were. */
 
 #define NAME_WIDTH 30 /* longer ones end in ~ */
 
@@ -66,9 +63,7 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 		const char *cause = NULL;
 		uint64_t longest = 0;
 
-		/*
-		 * The cause that took most of the time, of a table without parts; NULL: none known.
-		 */
+		/* Without parts: the cause that took most of the time; NULL: none known. */
 		for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
 			if (g->cause_time[c] > longest && t->desc->cause[c] &&
 			    t->desc->cause[c][0]) {
@@ -153,10 +148,7 @@ static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_
 		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
 	if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
 		sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
-	/*
-	 * The two stages that took most of its time; what is not known, and the longest wait, if
-	 * that was a tenth of it.
-	 */
+	/* The two longest stages; what is not known, and the longest wait, if a tenth of it. */
 	for (unsigned int s = 1; s < LAT_STAGES; s++)
 		if ((c->known & t->desc->parts) >> s & 1)
 			rest -= MIN(rest, c->stage_time[s]);
@@ -228,10 +220,7 @@ struct share {
 
 COMPARE(larger, struct share, ORDER(y->sum, x->sum));
 
-/*
- * The largest of them, in percent of the whole; less than 1 % is not shown. With all, the rest is:
- * untold, if what was not recorded would show it.
- */
+/* The largest, in percent; with all, the rest if it is 1 %: "not recorded" if untold. */
 static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 		   unsigned __int128 whole, bool all, bool untold)
 {
@@ -581,8 +570,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	size_t from;
 	const struct stage_rows x = { v, t };
 	const struct table table = { .cells = lat_group_cells,
-				     .ctx = &x,
-				     .width = v->width,
+				     .ctx = &x, .width = v->width,
 				     .n = (LAT_STAGES + 1) * t->ngroup *
 					  (tl_hostmap(v->t)->nvm + 1) };
 

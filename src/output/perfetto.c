@@ -151,10 +151,7 @@ static void pf_irq_host(struct out *o, const struct tl_item *i, const struct evi
 			      : flow_inject(p, q, vector, evinfo_u64(e, i, 2, &again) && again));
 }
 
-/*
- * Of several devices the highest vector goes first, and whose it is was learnt when it was alone.
- * A vector may become another device's.
- */
+/* The highest vector of several devices is first; whose it is was learnt when it was alone. */
 static uint64_t device_end(struct pf *p, struct pf_irqs *q, uint32_t irq)
 {
 	struct pf_irq *other = NULL, *first = NULL;

@@ -178,10 +178,7 @@ struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i);
 void pf_type_free(struct pf_type *t);
 void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
-/*
- * perfetto_ftrace.c: keeps an event, or passes it on with those before it. t: NULL, it has no
- * format.
- */
+/* perfetto_ftrace.c: keeps an event, or passes it on with earlier ones; t NULL: no format. */
 void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	       const struct tl_item *i);
 /* Valid until another one is asked for. */

@@ -110,34 +110,21 @@ void pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 
 /* ---- one event ---- */
 
-static bool is_ascii(const uint8_t *s, size_t n)
-{
-	uint64_t all = 0;
-
-	for (; n >= sizeof(all); n -= sizeof(all), s += sizeof(all))
-		all |= load_u64(s);
-	for (; n; n--, s++)
-		all |= *s;
-	return !(all & 0x8080808080808080);
-}
-
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n)
 {
+	uint64_t all = 0;
+	size_t i = 0;
+
 	q = pb_put_varint(q, number << 3 | PB_BYTES);
 	q = pb_put_varint(q, n);
 	memcpy(q, s, n);
-	if (!is_ascii(s, n))
+	for (; i + sizeof(all) <= n; i += sizeof(all))
+		all |= load_u64(s + i);
+	for (; i < n; i++)
+		all |= s[i];
+	if (all & 0x8080808080808080) /* not ASCII */
 		pb_fix_text(q, n);
 	return q + n;
-}
-
-static char *put_elements(char *q, uint32_t number, const struct fmt_value *v)
-{
-	for (uint32_t i = 0; i < v->len && i < PF_SHOWN; i++) {
-		q = pb_put_varint(q, number << 3 | PB_VARINT);
-		q = pb_put_varint(q, fmt_element(v, i));
-	}
-	return q;
 }
 
 /* "0x1 0x1ff"; of bytes "01 ff" */
@@ -168,17 +155,20 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 	case FMT_ABSENT: return q;
 	case FMT_STRING: return pf_put_text(q, fld->number, v.p, v.len);
 	case FMT_NUMBERS:
-		return t->form == PF_TYPED ? put_elements(q, fld->number, &v)
-					   : pf_put_array(q, fld->number, &v);
+		if (t->form != PF_TYPED)
+			return pf_put_array(q, fld->number, &v);
+		for (uint32_t i = 0; i < v.len && i < PF_SHOWN; i++) {
+			q = pb_put_varint(q, fld->number << 3 | PB_VARINT);
+			q = pb_put_varint(q, fmt_element(&v, i));
+		}
+		return q;
 	default:
 		q = pb_put_varint(q, (uint64_t)fld->number << 3 | PB_VARINT);
 		return pb_put_varint(q, v.num);
 	}
 }
 
-/*
- * Time, and the thread: what precedes the message, in the order that trace processor reads fastest.
- */
+/* Time and thread, before the message: the order that trace processor reads fastest. */
 static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 {
 	*q++ = PB_TAG(EVENT_TIME, PB_VARINT);
@@ -266,10 +256,7 @@ static void put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 	pb_end(b, event);
 }
 
-/*
- * The same of a thread. Where there are exits at all, some threads end without (exit_group), and
- * their numbers come again.
- */
+/* The same of a thread: some end without an exit (exit_group), and their numbers come again. */
 static bool is_thread_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 			       const struct tl_item *i)
 {

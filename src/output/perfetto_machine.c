@@ -258,10 +258,7 @@ static bool trace_time(const struct out *o, const struct pf *p, uint64_t host, u
 	return *t && *t <= INT64_MAX;
 }
 
-/*
- * The guest's own readings of its clocks, at the first place where it has some: when it is their
- * turn, which is before t.
- */
+/* The guest's own readings of its clocks, at the first place before t where there are any. */
 static void put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m, uint64_t t)
 {
 	const struct capture *cap = m->src->cap;
@@ -381,10 +378,7 @@ void pf_machines_head(struct out *o, struct pf *p)
 			const struct epoch_vcpu *v = pf_clock_vcpu(o, m);
 			bool known;
 
-			/*
-			 * The first synchronisation is a ms after the beginning, because readers
-			 * take a reading of 0 for none.
-			 */
+			/* 1 ms after the begin: readers take a reading of 0 for none. */
 			if (!trace_time(o, p, host, &t))
 				t = p->add + MS_NS;
 			known = v && epoch_result_usable(epoch_host_to_guest(v, host, &tsc)) &&

@@ -180,14 +180,6 @@ static bool is_number(const struct fmt_field *f)
 	return !f->is_array && (f->size == 1 || f->size == 2 || f->size == 4 || f->size == 8);
 }
 
-/* Whether the field in the capture has the message's type: readers rely on that. */
-static bool pf_field_fits(const struct fmt_field *f, char kind)
-{
-	if (kind == 's')
-		return f->is_string;
-	return kind == '*' ? f->is_array && !f->is_string : is_number(f);
-}
-
 /* By the table's line, in its order. False: the event is not the one that the line means. */
 static bool fill_message(struct pf_type *t, const struct pf_message *m)
 {
@@ -200,7 +192,11 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 		const struct fmt_field *at = field_named(ev, s, (size_t)(is - s));
 		const char *next = s + strcspn(s, " ");
 
-		if (at ? !pf_field_fits(at, *end) : next[-1] == '!')
+		/* A field of the capture has the message's type: readers rely on that. */
+		if (!at ? next[-1] == '!'
+			: !(*end == 's'	  ? at->is_string
+			    : *end == '*' ? at->is_array && !at->is_string
+					  : is_number(at)))
 			return false;
 		if (at)
 			t->field[t->nfield++] =

@@ -79,10 +79,7 @@ static size_t packet_begin(struct sbuf *b, uint64_t flags)
 
 /* ---- clocks ---- */
 
-/*
- * Which of Perfetto's clocks the output's is, in which trace processor shows all times; one that is
- * none of them counts as the trace's own.
- */
+/* The output's clock among Perfetto's, which show all times; others are the trace's own. */
 static uint64_t clock_id(enum out_clock_kind kind)
 {
 	switch (kind) {
@@ -128,10 +125,7 @@ void pf_head(struct out *o, struct pf *p)
 	if (cap->nbracket && cap->clock && !strcmp(cap->clock, "x86-tsc") &&
 	    o->clock.kind != OUT_CLOCK_KVMCLOCK)
 		r = cap->bracket;
-	/*
-	 * One reading of all clocks, so that viewers can show the time of day. With more of them,
-	 * times would jump where the next one begins.
-	 */
+	/* One reading of all clocks, for the time of day; with more of them times would jump. */
 	packet = packet_begin(b, 0);
 	mark = pb_begin(b, PACKET_CLOCK_SNAPSHOT);
 	put_clock(b, BOOTTIME, r ? r->boot : 0);

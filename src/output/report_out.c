@@ -326,15 +326,9 @@ static struct table report_table_of(const struct rows *x)
 	const struct report_doc *d = x->d;
 
 	return (struct table){
-		.cells = row_cells,
-		.ctx = x,
-		.n = rows_of(d, x->t),
-		.cycles = report_in_cycles(d->r),
-		.width = d->width,
-		.bold = d->color,
-		.blank = true,
-		.cut = rows_of(d, x->t) < x->t->n,
-		.flush = report_write_out,
+		.cells = row_cells, .ctx = x, .n = rows_of(d, x->t),
+		.cycles = report_in_cycles(d->r), .width = d->width, .bold = d->color,
+		.blank = true, .cut = rows_of(d, x->t) < x->t->n, .flush = report_write_out,
 		.arg = d->f,
 	};
 }
@@ -398,9 +392,7 @@ static void text_section(struct sections *s, const struct section *of, const str
 	sbuf_add(b, ".\n\n");
 	if (d->opts->split) {
 		rows = (struct table){ .cells = split_cells,
-				       .ctx = &x,
-				       .n = rows.n + 1,
-				       .cycles = rows.cycles,
+				       .ctx = &x, .n = rows.n + 1, .cycles = rows.cycles,
 				       .blank = true };
 		table_text(&rows, b);
 		add_sum(d, b, "\nGuest run time", t->guest_time);
@@ -519,10 +511,7 @@ static void report_json(const struct report_doc *d, struct sbuf *b)
 
 /* ---- metrics ---- */
 
-/*
- * Each capture is a sample of its host, so all of them are
- * gauges; labels are the VM and what KVM has few of.
- */
+/* All are gauges, as a capture is a sample of its host; labels are VMs and what is few. */
 
 enum family { EXITS, SECONDS, PARTS, GUEST, FAMILIES };
 
@@ -696,8 +685,7 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	const struct doc d = { b, cap };
 	const struct table t = { .cells = stack_cells,
-				 .ctx = &d,
-				 .n = top ? MIN(top, b->rows.n) : b->rows.n,
+				 .ctx = &d, .n = top ? MIN(top, b->rows.n) : b->rows.n,
 				 .flush = report_write_out,
 				 .arg = f };
 

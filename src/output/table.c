@@ -304,17 +304,6 @@ void cell_u64(struct row *r, unsigned int in, const char *name, const char *head
 
 /* ---- text that is broken into lines ---- */
 
-/* Up to the next blank at which a line may be broken: not between a number and its unit. */
-static size_t word_len(const char *s)
-{
-	size_t n = strcspn(s, " \n");
-
-	while (n && s[n] == ' ' && isdigit((unsigned char)s[n - 1]) &&
-	       (isalpha((unsigned char)s[n + 1]) || s[n + 1] == '%'))
-		n += 1 + strcspn(s + n + 1, " \n");
-	return n;
-}
-
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
 {
 	_cleanup_free_ char *text = width && from < b->len ? xstrdup(b->s + from) : NULL;
@@ -324,7 +313,13 @@ void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int wid
 	if (text)
 		b->len = from;
 	while (text && *word) {
-		size_t gap = strspn(word, " "), n = word_len(word + gap);
+		size_t gap = strspn(word, " "), n = gap + strcspn(word + gap, " \n");
+
+		/* Up to a blank at which a line may be broken: none between number and unit. */
+		while (n > gap && word[n] == ' ' && isdigit((unsigned char)word[n - 1]) &&
+		       (isalpha((unsigned char)word[n + 1]) || word[n + 1] == '%'))
+			n += 1 + strcspn(word + n + 1, " \n");
+		n -= gap;
 
 		if (column && column + gap + n > width) {
 			sbuf_addf(b, "\n%s", indent);

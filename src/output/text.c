@@ -111,9 +111,7 @@ struct heads {
 	struct head head[HEADS];
 	char slack[PUT_SLACK];
 	struct high high;
-	/*
-	 * of this event; not a local variable, because its address leaves the function that prints
-	 */
+	/* of this event; no local variable, as its address leaves the printer */
 	uint64_t time;
 	uint64_t khz_inverse; /* of OUT_CLOCK_NS; 0: another clock */
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
@@ -194,10 +192,7 @@ static void heads_forget(struct heads *all)
 	all->high.span = 0;
 }
 
-/*
- * Pads what begins at from to the width of its column; a text that is too long widens it from here
- * on.
- */
+/* Pads the text at from to the width of its column, which a longer one widens from here on. */
 static char *column_end(struct heads *all, enum column c, char *from, char *p)
 {
 	size_t n = (size_t)(p - from);
@@ -658,10 +653,7 @@ static inline bool text_low(struct out *o, const struct tl_item *i, uint64_t *lo
 	return true;
 }
 
-/*
- * The usual line: of an event of which everything but the last digits of the time and the fields is
- * known. False: nothing was written.
- */
+/* The usual line, of which only the time's last digits and fields are new. False: none. */
 static inline bool text_quick(struct out *o, const struct tl_item *i)
 {
 	struct heads *all = o->priv;

@@ -50,25 +50,6 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 	return 0;
 }
 
-static int explain(struct kvmft_err *err, const char *path, int ret)
-{
-	switch (ret) {
-	case -EOPNOTSUPP:
-		return err_set(err, EOPNOTSUPP,
-			       "%s: its TSC is scaled, which no reader of "
-			       "TIME_SHIFT gets right: leave --time-shift out",
-			       path);
-	case -ERANGE:
-		return err_set(err, ERANGE,
-			       "%s: its TSC was set back while it was recorded, which "
-			       "TIME_SHIFT cannot tell: leave --time-shift out",
-			       path);
-	case -ENODATA: return err_lack(err, ENODATA, "%s: the TSC offset of a vCPU is not known: "
-				       "give it with --tsc-offset", path);
-	}
-	return ret;
-}
-
 /* Option TIME_SHIFT of guest g for the file w. */
 static int export_time_shift(const struct pairing *p, const struct pairing_guest *g, struct tdw *w,
 		      const struct tdw_spec *spec, struct kvmft_err *err)
@@ -84,8 +65,16 @@ static int export_time_shift(const struct pairing *p, const struct pairing_guest
 			       c->path, c->clock ?: "unknown");
 	s = xcalloc(spec->cpus + 1, sizeof(*s));
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
-		ret = explain(err, c->path,
-			      shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]));
+		ret = shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]);
+	if (ret == -EOPNOTSUPP)
+		err_set(err, EOPNOTSUPP, "%s: its TSC is scaled, which no reader of TIME_SHIFT gets right: "
+			"leave --time-shift out", c->path);
+	else if (ret == -ERANGE)
+		err_set(err, ERANGE, "%s: its TSC was set back while it was recorded, which TIME_SHIFT "
+			"cannot tell: leave --time-shift out", c->path);
+	else if (ret == -ENODATA)
+		err_lack(err, ENODATA, "%s: the TSC offset of a vCPU is not known: give it with "
+			 "--tsc-offset", c->path);
 	if (!ret)
 		tdw_time_shift_option(w, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
 	for (uint32_t i = 0; i < spec->cpus; i++)
@@ -120,18 +109,6 @@ struct dat {
 
 /* ---- which stream goes where ---- */
 
-/* From 1 on. */
-static size_t buffer_named(struct dat *d, const char *name)
-{
-	uint64_t *i = xu64map_at(&d->by_name, hash_bytes(&d->key, name, strlen(name)));
-
-	if (!*i) {
-		d->name[d->nname] = name;
-		*i = ++d->nname;
-	}
-	return (size_t)*i;
-}
-
 COMPARE(stream_cmp, struct dat_stream, ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu));
 
 static int plan_file(struct dat *d)
@@ -147,9 +124,7 @@ static int plan_file(struct dat *d)
 			: d->p->host.cap->unit_ns ? d->p->host.cap->clock
 						  : "x86-tsc";
 	d->spec.g = (struct subbuf_geom){
-		.size = size,
-		.header = c->page_header,
-		.long_size = c->long_size,
+		.size = size, .header = c->page_header, .long_size = c->long_size,
 	};
 	all = 1;
 	c = d->cap;
@@ -162,7 +137,16 @@ static int plan_file(struct dat *d)
 		struct dat_stream *s = &d->stream[i];
 
 		*s = (struct dat_stream){ .number = i, .cpu = c->stream[i].cpu };
-		s->buffer = *name ? buffer_named(d, name) : 0;
+		if (*name) { /* from 1 on */
+			const uint64_t key = hash_bytes(&d->key, name, strlen(name));
+			uint64_t *nth = xu64map_at(&d->by_name, key);
+
+			if (!*nth) {
+				d->name[d->nname] = name;
+				*nth = ++d->nname;
+			}
+			s->buffer = (size_t)*nth;
+		}
 		all = MAX(all, s->cpu + 1);
 		if (s->buffer)
 			d->cpus[s->buffer - 1] = MAX(d->cpus[s->buffer - 1], s->cpu + 1);
@@ -185,25 +169,6 @@ static int plan_file(struct dat *d)
 /* ---- facts ---- */
 
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
-
-/* A guest with a capture: its CPUs are the streams of that. */
-static void dat_put_guest(struct dat *d, const struct pairing_guest *g)
-{
-	const struct capture *c = g->c.cap;
-	_cleanup_free_ int32_t *tid = NULL;
-	uint32_t n = 0;
-
-	for (size_t j = 0; j < c->nstream; j++)
-		n = MAX(n, c->stream[j].cpu + 1);
-	tid = xcalloc(n + 1, sizeof(*tid));
-	for (uint32_t j = 0; j < n; j++) {
-		const struct hostmap_thread *thread =
-			hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, j));
-
-		tid[j] = thread ? thread->tid : 0;
-	}
-	tdw_guest_option(d->w, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
-}
 
 /* One that only the host knows: its CPUs in the order of their vCPU ids, as guests count them. */
 static void dat_put_vm(struct dat *d, size_t vm)
@@ -231,8 +196,24 @@ static void dat_put_vm(struct dat *d, size_t vm)
 
 static void put_guests(struct dat *d)
 {
-	for (size_t i = 0; i < d->p->nguest; i++)
-		dat_put_guest(d, &d->p->guest[i]);
+	for (size_t i = 0; i < d->p->nguest; i++) {
+		/* One with a capture: its CPUs are the streams of that. */
+		const struct pairing_guest *g = &d->p->guest[i];
+		const struct capture *c = g->c.cap;
+		_cleanup_free_ int32_t *tid = NULL;
+		uint32_t n = 0;
+
+		for (size_t j = 0; j < c->nstream; j++)
+			n = MAX(n, c->stream[j].cpu + 1);
+		tid = xcalloc(n + 1, sizeof(*tid));
+		for (uint32_t j = 0; j < n; j++) {
+			const struct hostmap_thread *thread =
+				hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, j));
+
+			tid[j] = thread ? thread->tid : 0;
+		}
+		tdw_guest_option(d->w, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
+	}
 	for (size_t vm = 0; vm < d->p->map->nvm; vm++) {
 		bool known = false;
 
@@ -327,30 +308,25 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 	return ret;
 }
 
-/* "web 1" and "web_1" want the same one. */
-static int check_names(struct pairing *p, const struct export_config *o, size_t source,
-		       struct kvmft_err *err)
-{
-	_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
-
-	for (size_t i = 1; i < source && path; i++) {
-		_cleanup_free_ char *other = outfile_name(o->out, file_of(p, i));
-
-		if (other && !strcmp(path, other))
-			return err_set(err, EEXIST,
-				       "%s would hold %s and %s: export them one by one", path,
-				       file_of(p, i), file_of(p, source));
-	}
-	return outfile_check(o->out, file_of(p, source), p->t, NULL, err);
-}
-
 int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err)
 {
 	int ret = 0;
 
 	tl_stop(p->t); /* streams are walked one by one */
-	for (size_t i = 0; i <= p->nguest && !ret; i++)
-		ret = check_names(p, o, i, err);
+	/* "web 1" and "web_1" want the same one. */
+	for (size_t i = 0; i <= p->nguest && !ret; i++) {
+		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, i));
+
+		for (size_t k = 1; k < i && path; k++) {
+			_cleanup_free_ char *other = outfile_name(o->out, file_of(p, k));
+
+			if (other && !strcmp(path, other))
+				return err_set(err, EEXIST,
+					       "%s would hold %s and %s: export them one by one", path,
+					       file_of(p, k), file_of(p, i));
+		}
+		ret = outfile_check(o->out, file_of(p, i), p->t, NULL, err);
+	}
 	for (size_t i = 0; i <= p->nguest && !ret; i++)
 		ret = one_file(p, o, i, err);
 	return ret;

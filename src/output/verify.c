@@ -44,15 +44,6 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 		  verify_amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
 
-/* Name of the i-th host. */
-static const char *host_name(const struct verify *v, size_t i)
-{
-	for (size_t k = 0; k < tl_sources(v->p->t); k++)
-		if (!tl_source(v->p->t, k)->guest && !i--)
-			return tl_source(v->p->t, k)->label;
-	return "";
-}
-
 /* Figures of slices [i, i + n) of all vCPUs of the VM. */
 static void slices_sum(const struct verify *v, size_t vm, size_t i, size_t n, struct win_stats *s)
 {
@@ -113,7 +104,9 @@ static bool verify_next_line(const struct verify *v, const struct verify_guest *
 			l->s = g->a.total;
 		if (part == PART_HOST) {
 			win_host_total(v->w, vm, i, &l->s);
-			l->name = host_name(v, i);
+			for (size_t k = 0, n = i; k < tl_sources(v->p->t); k++)
+				if (!tl_source(v->p->t, k)->guest && !n--)
+					l->name = tl_source(v->p->t, k)->label;
 		} else if (part == PART_SLICE) {
 			slices_sum(v, vm, i, 1, &l->s);
 			l->host = from + i * width;

@@ -97,10 +97,7 @@ static int parse_wall(const char *text, uint64_t begin, uint64_t *ns, uint64_t *
 	return 0;
 }
 
-/*
- * Before the recording there may have been no TSC: that is its value 0. Where the clock was set no
- * time is known.
- */
+/* 0 is the TSC before the recording. Where the clock was set no time is known. */
 static bool wall_host(const struct out_clock *real, uint64_t begin, uint64_t ns, uint64_t *host)
 {
 	*host = 0;
@@ -198,21 +195,6 @@ int window_span(const struct out_clock *c, const char *name, const char *text, u
 	return 0;
 }
 
-/* From the first of `from` to the last of `to`; NULL = no limit. end: the name of that option. */
-static int window_parse(const struct out_clock *c, const char *from, const char *end,
-			const char *to, uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
-{
-	int ret;
-
-	*lo = 0;
-	*hi = UINT64_MAX;
-	ret = from ? window_span(c, "from", from, lo, NULL, err) : 0;
-	ret = ret ?: to ? window_span(c, end, to, NULL, hi, err) : 0;
-	if (!ret && from && *hi < *lo)
-		ret = err_usage(err, "option --%s: %s is before --from %s", end, to, from);
-	return ret;
-}
-
 /* A report's times are ns since its capture began, or its stamps. */
 static int report_value(const struct capture *cap, const char *name, const char *text, uint64_t *lo,
 			uint64_t *hi, struct kvmft_err *err)
@@ -288,8 +270,7 @@ static int sampled_clock(struct when *s, const struct pairing *p, struct out_clo
 
 		ret = clock_readings(&s->later[s->nlater], h->c.cap, c, note, err);
 		s->clock_later[s->nlater] = (struct out_clock_later){
-			.link = h->link,
-			.pieces = &s->later[s->nlater].pieces,
+			.link = h->link, .pieces = &s->later[s->nlater].pieces,
 		};
 	}
 	c->later = s->clock_later;
@@ -332,16 +313,7 @@ static bool has_kvmclock(const struct out_clock *c)
 	return false;
 }
 
-/* Whether it takes more than a capture's own clock. */
-static bool when_related(int kind)
-{
-	return kind >= 0 && kind != OUT_CLOCK_NS && kind != OUT_CLOCK_REALTIME;
-}
-
-/*
- * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
- * cycles. What it needs is kept in s until when_free().
- */
+/* Kind by enum out_clock_kind; -1: ns if the captures allow it, else cycles. For when_free(). */
 static int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
 		      note_fn *note, struct kvmft_err *err)
 {
@@ -430,8 +402,16 @@ int view_of(struct view *v, struct pairing *p)
 	if (!ret && v->names)
 		ret = guest_syms_of_pairing(&v->syms, &o->syms, p, o->quiet ? NULL : note, v->err);
 	ret = ret ?: view_clock(v, o->clock, v->err);
-	ret = ret ?: window_parse(&v->clock, o->from, v->end ?: "to", o->to, &v->from, &v->to,
-				  v->err);
+	/* From the first of --from to the last of --to. */
+	v->from = 0;
+	v->to = UINT64_MAX;
+	if (!ret && o->from)
+		ret = window_span(&v->clock, "from", o->from, &v->from, NULL, v->err);
+	if (!ret && o->to)
+		ret = window_span(&v->clock, v->end ?: "to", o->to, NULL, &v->to, v->err);
+	if (!ret && o->from && v->to < v->from)
+		ret = err_usage(v->err, "option --%s: %s is before --from %s", v->end ?: "to", o->to,
+				o->from);
 	v->vm = !ret && o->vm ? hostmap_find_vm(p->map, o->vm, v->err) : -1;
 	return ret ?: o->vm ? (int)MIN(v->vm, 0) : 0;
 }
@@ -443,7 +423,9 @@ struct pairing_opts view_needs(const struct view *v)
 	po.clock = &v->o->pair;
 	po.khz = &v->o->khz;
 	po.naming = v->o->naming;
-	po.related |= when_related(v->o->clock);
+	/* What takes more than a capture's own clock. */
+	po.related |= v->o->clock >= 0 && v->o->clock != OUT_CLOCK_NS &&
+		      v->o->clock != OUT_CLOCK_REALTIME;
 	return po;
 }
 
@@ -542,10 +524,7 @@ const char *view_cycles(const char *format, int kind)
 	return fmt && fmt->only_ns ? "what the trace calls a ns is a cycle" : "times are in cycles";
 }
 
-/*
- * Whether the format can be written in that clock, and there. One that only has ns shows cycles as
- * such if the TSC frequency is unknown.
- */
+/* Can the format be written in that clock, and there? Cycles go as ns if the rate is unknown. */
 static int view_check(struct view *v, const struct out_format *fmt)
 {
 	struct out_clock *c = &v->clock;
@@ -588,10 +567,7 @@ int view_output(struct view *v, const struct out_format *fmt, struct outfile *fi
 			return err_set(v->err, ENOMEM, "out of memory");
 		}
 	}
-	/*
-	 * Outputs write in large pieces: no copy, and no remainders. A stream in memory needs its
-	 * buffer.
-	 */
+	/* Outputs write large pieces: no copy, no remainders. In memory a buffer is needed. */
 	if (fileno(v->f) >= 0)
 		setvbuf(v->f, NULL, _IONBF, 0);
 	return 0;
