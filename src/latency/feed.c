@@ -67,16 +67,6 @@ static const struct lat_decoder *guest_decoder(const struct lat *l)
 	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
 }
 
-/* Whether the host's capture, or that of any guest, has both: others need not. */
-static bool side_has(const struct lat *l, bool guest, enum event_role a, enum event_role b)
-{
-	for (size_t i = 0; i < l->nsrc; i++)
-		if (tl_source(l->t, i)->guest == guest && (guest || !i) &&
-		    lat_decoder_has(l->dec[i], a) && lat_decoder_has(l->dec[i], b))
-			return true;
-	return false;
-}
-
 #define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
 
 /* What an answer would need but no capture has. */
@@ -231,6 +221,7 @@ static const char *note_lacks(const struct lat *l, unsigned int kind)
 		return other_clock + strlen(LEFT_OUT);
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
+		bool has = false;
 
 		if (needs[i].kind != kind || (kind == LAT_IRQ && needs[i].ev[0] != l->irqs->accept))
 			continue;
@@ -240,7 +231,13 @@ static const char *note_lacks(const struct lat *l, unsigned int kind)
 		if (!d)
 			return "needs a capture of the guest: "
 			       RECORD_GUEST("block:block_rq_issue and block:block_rq_complete");
-		if (!side_has(l, needs[i].guest, needs[i].ev[0], needs[i].ev[1]))
+		/* The host's capture, or that of any guest, has both: others need not. */
+		for (size_t k = 0; k < l->nsrc; k++)
+			has |= tl_source(l->t, k)->guest == needs[i].guest &&
+			       (needs[i].guest || !k) &&
+			       lat_decoder_has(l->dec[k], needs[i].ev[0]) &&
+			       lat_decoder_has(l->dec[k], needs[i].ev[1]);
+		if (!has)
 			return needs[i].lacks;
 	}
 	return NULL;
@@ -252,10 +249,7 @@ uint32_t lat_lacks(const struct lat *l, const char *of, const char *what)
 {
 	const struct evidence_rule *r = evidence_rule(of, what);
 
-	/*
-	 * What the VMM's threads waited for is only asked of recordings made for that, and when a
-	 * guest heard of its pages, where others fetch them.
-	 */
+	/* Recorded for that alone; and when a guest heard of pages, where others fetch them. */
 	return r && (l->path || !(r->needs & EVID_WAKING)) &&
 			       (!(r->needs & EVID_ASYNC) || l->seen[0][EV_ASYNC]) ?
 		       r->needs & ~l->recorded : 0;
@@ -344,10 +338,7 @@ static int tables(struct lat *l)
 			struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
 			uint64_t stop;
 
-			/*
-			 * Notes where the guest's capture ends: later interrupts are not counted as
-			 * unhandled.
-			 */
+			/* Where the guest's capture ends: later interrupts are not unhandled. */
 			ret = tl_source_end(l->t, s, &stop);
 			if (ret >= 0) {
 				if (!ret)
@@ -593,10 +584,7 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced) {
 		size_t vm = (size_t)in->i->vm;
 
-		/*
-		 * A guest's first event: interrupts injected before were handled unrecorded, or not
-		 * at all.
-		 */
+		/* A guest's first event: who handled what was injected before is unknown. */
 		l->guest[vm].begun = true;
 		l->guest[vm].begin = in->t;
 		for (struct lat_vcpu *o = l->guest[vm].vcpu; o; o = o->next_of_vm)

@@ -373,10 +373,7 @@ static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 		unsigned __int128 ns = early ? t->expires - in->f[1] : in->f[1] - t->expires;
 		unsigned __int128 cycles = ns * l->khz / 1000000u;
 
-		/*
-		 * A guest alone: both times of the event are by one clock, whatever that of the
-		 * trace is. The kernel read it just before the event.
-		 */
+		/* A guest alone: the kernel read both times of an event by one clock. */
 		if (early ? cycles > UINT64_MAX - in->t : cycles > in->t) {
 			placed = false;
 		} else {

@@ -89,10 +89,7 @@ const struct lat_desc lat_desc_io = {
 
 enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
 
-/*
- * Requests that wait for the same are linked, so that an event finds them however many others a
- * guest leaves open.
- */
+/* Requests that wait for the same are linked: many open ones do not slow down an event. */
 enum io_list {
 	ON_VM,	 /* all of it */
 	ON_BELL, /* of a vCPU: no doorbell yet */
@@ -606,10 +603,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		struct request *one;
 		char rwbs[8];
 
-		/*
-		 * A request of the host itself that could be this one: the only one with its size
-		 * and direction.
-		 */
+		/* The only request of the host itself with the size and direction of this one. */
 		lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
 		one = list_first(io, disk_key(io, in->f[2], rwbs[0], !begins));
 		if (!one || list_next(io, one, ON_DISK))

@@ -109,19 +109,15 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 		return;
 	}
 	*r = (struct lat_raised){
-		.valid = true,
-		.line = in->kind == EV_SET_IRQ,
-		.tid = in->i->tid,
-		.cpu = in->i->cpu,
-		.gen = l->cpu_gen,
+		.valid = true, .line = in->kind == EV_SET_IRQ, .tid = in->i->tid,
+		.cpu = in->i->cpu, .gen = l->cpu_gen,
 		.source = in->kind == EV_MSI	   ? (by_irqfd(in) ? SRC_IRQFD : SRC_MSI)
 			  : in->kind != EV_SET_IRQ ? SRC_IPI
 			  : by_irqfd(in)	   ? SRC_IRQFD
 						   : SRC_LINE,
 		.avic = in->kind == EV_AVIC_IPI,
 		.vector = in->kind == EV_AVIC_IPI ? (int)(in->f[0] & 0xff) : -1,
-		.did = lat_wait_did(l, in),
-		.t = in->t,
+		.did = lat_wait_did(l, in), .t = in->t,
 	};
 	r->has_wake = lat_worker_raises(l, in->i->tid, &r->wake);
 }
@@ -350,10 +346,7 @@ void lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	c = chain_at(v, vector);
 	l->guest[v->vm].injects = true;
 	if (c->open && c->posted && posts_untold(l)) {
-		/*
-		 * It was not posted after all; if it seemed to have gone in, when it did is not
-		 * known.
-		 */
+		/* It was not posted after all; if it seemed to be in, since when is not known. */
 		c->early = c->entered;
 		c->posted = c->entered = false;
 	}

@@ -285,21 +285,6 @@ void lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	lat_chain_close(v, c);
 }
 
-/*
- * What is posted, or listed, waits for the guest's interrupts to be on. They are on only after
- * the HLT that follows STI, and an arm64 guest waits with interrupts off: the first halt proves
- * nothing.
- */
-static bool is_past(struct irq_chain *c, enum lat_past what)
-{
-	bool again = c->halted;
-
-	if (c->injected || what == PAST_ALL)
-		return true;
-	c->halted = c->halted || what == PAST_HALT;
-	return again && what == PAST_HALT;
-}
-
 void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, enum lat_past what)
 {
 	uint64_t slack = l->guest[v->vm].uncertain;
@@ -307,10 +292,21 @@ void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, e
 
 	while ((vec = lat_chain_next(v, vec)) >= 0) {
 		struct irq_chain *c = &v->chain[vec];
+		bool again = c->halted;
 
-		if (c->entered && c->vector != except && !c->homeless && c->t_entry < t &&
-		    t - c->t_entry > slack && is_past(c, what))
-			lat_chain_end(l, v, c);
+		if (!c->entered || c->vector == except || c->homeless || c->t_entry >= t ||
+		    t - c->t_entry <= slack)
+			continue;
+		/*
+		 * What is posted waits for the guest's interrupts to be on: they are only behind the
+		 * HLT that follows STI, and on arm64 not even then: the first halt proves nothing.
+		 */
+		if (!c->injected && what != PAST_ALL) {
+			c->halted |= what == PAST_HALT;
+			if (!again || what != PAST_HALT)
+				continue;
+		}
+		lat_chain_end(l, v, c);
 	}
 }
 
@@ -346,9 +342,7 @@ void lat_irq_finish(struct lat *l)
 		const struct lat_handler *h = l->guest[vm].handler;
 		_cleanup_(sbuf_free) struct sbuf names = { 0 }, text = { 0 };
 
-		/*
-		 * After the last event of a handler the guest's capture is over, for that vector.
-		 */
+		/* Behind a handler's last event the guest's capture is over, for that vector. */
 		for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
 			l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
 			l->table[LAT_T_IRQ].count[IRQ_UNTRACED] += h[vec].untraced;

@@ -12,24 +12,8 @@
  * events or they do not agree, the kind is unknown.
  */
 
-/*
- * The bit by which KVM marks that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
- * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).
- */
+/* KVM's mark that it took the right to write: EPT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h). */
 #define MMU_WRITABLE (1ull << 58 | 1ull << 10)
-
-/* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had before. */
-static bool is_new(const struct mem_stall *s, bool *clear)
-{
-	uint64_t pfn = mem_pfn(s);
-
-	for (unsigned int i = 0; i < s->nalloc && i < MEM_ALLOCS; i++)
-		if (pfn - s->alloc[i].pfn < 1ull << (s->alloc[i].order & 31)) {
-			*clear = s->alloc[i].clear;
-			return true;
-		}
-	return false;
-}
 
 /* Kinds of a page that was read from a disk. */
 static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
@@ -99,7 +83,13 @@ static enum mem_kind first(const struct lat *l, const struct lat_vcpu *v, const 
 static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 			    const struct mem_stall *s)
 {
-	bool clear = false, fresh = is_new(s, &clear);
+	bool clear = false, fresh = false;
+
+	/* What was mapped was allocated meanwhile; clear: as memory that nobody had before. */
+	for (unsigned int i = 0; i < s->nalloc && i < MEM_ALLOCS && !fresh; i++) {
+		fresh = mem_pfn(s) - s->alloc[i].pfn < 1ull << (s->alloc[i].order & 31);
+		clear = fresh && s->alloc[i].clear;
+	}
 
 	if (spte_present(s->spte.old)) {
 		uint64_t old = s->spte.old;
@@ -445,10 +435,7 @@ static void go_on(struct mem_vcpu *m)
 
 	if (!b->retried || b->addr >> 12 != s->addr >> 12)
 		return;
-	/*
-	 * Otherwise the page may have been there the first time, and the guest ran for long
-	 * meanwhile.
-	 */
+	/* Else the page may have been there at first, and the guest ran meanwhile. */
 	b->doubt = !b->unmapped && !b->userfault && !b->block && !b->slept;
 	if (b->doubt)
 		return;
@@ -465,18 +452,13 @@ static bool covers(const struct mem_spte *e, const struct mem_stall *s)
 						e->gfn >> 9 * (e->level - 1);
 }
 
-/*
- * The number of a VM among those of all hosts, as key of taken pages; vm -1: some VM of that host.
- */
+/* A VM's number among those of all hosts, a key of taken pages; vm -1: some VM of that host. */
 static int64_t mem_place(const struct lat *l, const struct tl_source *host, int64_t vm)
 {
 	return host->link ? vm + (int64_t)((l->map->nvm + 1) * host->index) : vm;
 }
 
-/*
- * Whether the page was taken from the VM, or from an unknown one; the same host page proves that it
- * was this VM's.
- */
+/* Whether a VM, or an unknown one, lost the page; the same host page proves it was this VM's. */
 static bool was_taken(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
 		      int64_t vm)
 {
@@ -646,9 +628,7 @@ static void fetches(struct lat *l, const struct lat_in *in)
 	}
 }
 
-/*
- * The event does not name the VM: if two VMs wait for a page of that number, it counts for neither.
- */
+/* The event names no VM: if two wait for a page of that number, it is for neither. */
 static void fetched(struct lat *l, const struct lat_in *in)
 {
 	uint64_t met = 0, filler = 0, by = 0, gfn = in->f[1] >> 12;
@@ -698,10 +678,7 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0];
 			uint64_t met;
 
-			/*
-			 * A thread that fetches from a userfaultfd is woken by the one that fills
-			 * the page in.
-			 */
+			/* Who fetches from a userfaultfd is woken by who fills the page in. */
 			if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
 			    lat_in_interrupt(in))
 				return;

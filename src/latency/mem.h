@@ -72,10 +72,7 @@ struct mem_spte {
 	unsigned int level;
 };
 
-/*
- * What was seen of a vCPU since its exit. Zero: nothing. An exit clears what comes before begin;
- * the rest is set before that says that it is.
- */
+/* What was seen of a vCPU since its exit, which clears what is before begin. */
 struct mem_stall {
 	bool open, fault, device;
 	bool retried;	 /* it ended with nothing mapped: the guest may fault again at once */

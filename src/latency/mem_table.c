@@ -282,43 +282,6 @@ static void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g,
 	lat_stage_add(g, ST_TOTAL, c->time);
 }
 
-static void by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
-		   enum mem_kind kind)
-{
-	uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
-	bool known = s->tdp && s->has_addr;
-	uint32_t at;
-	struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
-					    known ? n : UINT64_MAX >> 11, &at);
-
-	g->rest = !known;
-	if (g->name[0]) {
-		mem_add(l, LAT_T_MEM_GPA, g, c, kind);
-		return;
-	}
-	if (known)
-		snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
-			 n * grain + grain - 1);
-	else
-		snprintf(g->name, sizeof(g->name), "(not known)");
-	mem_add(l, LAT_T_MEM_GPA, g, c, kind);
-}
-
-/* Who took the page; or who woke the vCPU, if it slept. */
-static bool culprit(const struct mem_stall *s, int32_t *tid)
-{
-	if (s->filler) {
-		*tid = s->filler;
-		return true;
-	}
-	if (s->was_taken && s->by.vm >= 0) {
-		*tid = s->by.tid;
-		return true;
-	}
-	*tid = s->waker;
-	return s->slept && s->waker > 0;
-}
-
 /* 1, 2 or 5 times a power of ten, so that there are 10 to 25 of them. */
 static uint64_t slice_of(const struct lat *l)
 {
@@ -354,14 +317,29 @@ static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct 
 		mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c,
 			kind);
 	}
-	if (by >> MEM_BY_gpa & 1)
-		by_gpa(l, s, c, kind);
+	if (by >> MEM_BY_gpa & 1) {
+		uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
+		bool known = s->tdp && s->has_addr;
+		uint32_t at;
+		struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
+						    known ? n : UINT64_MAX >> 11, &at);
+
+		g->rest = !known;
+		if (!g->name[0] && known)
+			snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
+				 n * grain + grain - 1);
+		else if (!g->name[0])
+			snprintf(g->name, sizeof(g->name), "(not known)");
+		mem_add(l, LAT_T_MEM_GPA, g, c, kind);
+	}
 	if (by >> MEM_BY_thread & 1) {
+		/* Who took the page; or who woke the vCPU, if it slept. */
+		bool taken = s->was_taken && s->by.vm >= 0;
+		int32_t tid = s->filler ?: taken ? s->by.tid : s->waker;
 		struct lat_group *g;
 		uint32_t at;
-		int32_t tid;
 
-		if (culprit(s, &tid)) {
+		if (s->filler || taken || (s->slept && s->waker > 0)) {
 			g = lat_group_get(l, LAT_T_MEM_THREAD, -1,
 					  (uint64_t)v->host->index << 32 | (uint32_t)tid, &at);
 			if (!g->name[0])

@@ -151,9 +151,7 @@ static void net_busy_with(struct lat *l, const struct net_skb *k, const struct l
 	bool other = b->ref.queue && (b->ref.queue != k->ref.queue || b->ref.n != k->ref.n);
 
 	*b = (struct net_busy){ .ref = k->ref,
-				.cpu = in->i->cpu,
-				.len = k->len,
-				.context = k->context,
+				.cpu = in->i->cpu, .len = k->len, .context = k->context,
 				.several = same && (b->several || other) };
 }
 
@@ -241,10 +239,9 @@ static void net_called(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t = net_task_of(l, net_side_of(in), in->i->tid);
 
-	if (t)
-		reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0);
 	if (!t)
 		return;
+	reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0);
 	t->call = in->kind == EV_CALL_END ? 0 : in->t;
 	t->sends = in->kind == EV_CALL_SEND;
 	t->sent = false;
@@ -252,10 +249,7 @@ static void net_called(struct lat *l, const struct lat_in *in)
 	t->len = t->sends ? (uint32_t)in->f[1] : 0;
 }
 
-/*
- * When the system call began that sends the packet, if it is the first one of that call. A bridge
- * or another device upon this one had it before, in the same call.
- */
+/* When the call that sends the packet began, if this is its first; a bridge had it before, too. */
 static uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in)
 {
 	struct net_task *t =
@@ -432,11 +426,8 @@ static void queued(struct lat *l, const struct lat_in *in)
 		was = (struct net_skb){ .call = was.call };
 	}
 	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
-			       .state = SKB_QUEUED,
-			       .dev = dev,
-			       .queued = in->t,
-			       .first = was.first,
-			       .call = was.call,
+			       .state = SKB_QUEUED, .dev = dev, .queued = in->t,
+			       .first = was.first, .call = was.call,
 			       .ref = was.ref };
 }
 
@@ -587,12 +578,9 @@ static void net_received(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 		vm = vm_at_work(l, in);
 	skb_over(l, k);
 	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
-			       .state = SKB_IN,
-			       .dev = dev,
-			       .stacked = in->kind == EV_NET_RECEIVE,
-			       .first = in->t,
-			       .len = (uint32_t)in->f[1],
-			       .cpu = in->i->cpu,
+			       .state = SKB_IN, .dev = dev,
+			       .stacked = in->kind == EV_NET_RECEIVE, .first = in->t,
+			       .len = (uint32_t)in->f[1], .cpu = in->i->cpu,
 			       .context = net_context(in),
 			       .epoch = l->net->epoch[in->i->cpu % NET_CPUS] };
 	if (in->kind == EV_NET_RECEIVE && l->net->dev[dev].early)
@@ -616,15 +604,6 @@ static bool loads(struct net_queue *q, uint32_t len)
 	return q->load < NET_LOAD;
 }
 
-/* How many were in the ring when the poll began. */
-static uint64_t published_by(const struct net_queue *q, uint64_t t)
-{
-	for (uint64_t i = q->npublished; i && q->npublished - i < NET_PUBLISHED; i--)
-		if (q->published[(i - 1) % NET_PUBLISHED].t <= t)
-			return q->published[(i - 1) % NET_PUBLISHED].n;
-	return 0;
-}
-
 /* The guest polled a queue; with less than it might have taken, until it was empty. */
 static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
@@ -643,8 +622,14 @@ static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	net_dev_ends(l, dev);
 	for (uint32_t i = 0; to && i < to->nlink; i++) {
 		struct net_queue *from = &l->net->queue[l->net->link[to->link[i]].sender];
-		uint64_t n = published_by(from, begin);
+		uint64_t n = 0;
 
+		/* How many were in the ring when the poll began. */
+		for (uint64_t p = from->npublished; p && from->npublished - p < NET_PUBLISHED; p--)
+			if (from->published[(p - 1) % NET_PUBLISHED].t <= begin) {
+				n = from->published[(p - 1) % NET_PUBLISHED].n;
+				break;
+			}
 		from->load = 0;
 		for (uint64_t k = MAX(n, from->q.first); k < from->q.next; k++)
 			if (!loads(from, net_fifo_at(&from->q, k)->len))
@@ -686,10 +671,7 @@ static void freed(struct lat *l, const struct lat_in *in)
 	if (k->state == SKB_IN) {
 		struct net_busy *b = net_busy_at(l, in);
 
-		/*
-		 * What was received is done with: by its reader, or by the kernel that was busy
-		 * with it.
-		 */
+		/* What was received is done: by its reader, or the kernel that was busy with it. */
 		if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
 			b->ref.queue = 0;
 		if (in->kind == EV_SKB_FREE && net_is_reader(k, in))

@@ -82,10 +82,7 @@ struct net_queue {
 	uint32_t gen; /* changes when the halves are forgotten */
 	struct net_fifo q;
 	uint32_t link[NET_LINKS], nlink;
-	/*
-	 * of a tap that sends: the thread that takes; a ring of how many were in the guest's ring
-	 * by when
-	 */
+	/* of a tap that sends: the thread that takes; what was in the guest's ring by when */
 	int32_t taker;
 	uint32_t also; /* the next queue (+ 1) of that thread */
 	struct {
@@ -262,10 +259,7 @@ static inline int32_t net_context(const struct lat_in *in)
 }
 
 /* net_link.c */
-/*
- * The queue of a device of that VM, made when there is none; NULL if it has too many: then what it
- * sends is not paired.
- */
+/* A device's queue of that VM, made if new; NULL if it has too many: its packets have no pairs. */
 struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
 				bool sent);
 /* The device may be an end of the way: its packets may be those of other devices. */

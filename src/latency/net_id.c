@@ -72,34 +72,6 @@ static void ports_of(struct net_flow *f, const uint8_t *p)
 		f->port[i] = (uint16_t)(p[2 * i] << 8 | p[2 * i + 1]);
 }
 
-/* False: it is no IPv4. */
-static bool parse4(const uint8_t *b, struct net_flow *f, bool *strong)
-{
-	if (b[0] >> 4 != 4)
-		return false;
-	f->version = 4;
-	f->protocol = b[9];
-	memcpy(f->from, b + 12, 4);
-	memcpy(f->to, b + 16, 4);
-	if (b[0] == 0x45 && !(b[6] & 0x1f) && !b[7])
-		ports_of(f, b + 20);
-	*strong = b[4] || b[5];
-	return true;
-}
-
-/* The same of IPv6. */
-static bool parse6(const uint8_t *b, struct net_flow *f)
-{
-	if (b[0] >> 4 != 6)
-		return false;
-	f->version = 6;
-	f->protocol = b[6];
-	memcpy(f->from, b + 8, 16);
-	memcpy(f->to, b + 24, 16);
-	ports_of(f, b + 40);
-	return true;
-}
-
 /* before: bytes of the packet before its IP header. All zero if it tells nothing. */
 static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_t before)
 {
@@ -107,15 +79,22 @@ static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_
 	const uint8_t *b = in->i->rec->data + head->off;
 	size_t n = MIN(head->size, HEAD6);
 	struct net_ident ident = { 0 };
+	bool v6 = n == HEAD6;
 	struct lat_net *m = l->net;
 	struct net_flow f = { 0 }, *to = NULL;
 	uint64_t key;
 
 	/* What is not in the packet's first piece of memory was not read. */
 	if (n < HEAD4 || head->is_dynamic || head->off + n > in->i->rec->len ||
-	    in->f[1] < in->f[2] || in->f[1] - in->f[2] < before + n ||
-	    !(n < HEAD6 ? parse4(b, &f, &ident.strong) : parse6(b, &f)))
+	    in->f[1] < in->f[2] || in->f[1] - in->f[2] < before + n || b[0] >> 4 != (v6 ? 6 : 4))
 		return ident;
+	f.version = b[0] >> 4;
+	f.protocol = b[v6 ? 6 : 9];
+	memcpy(f.from, b + (v6 ? 8 : 12), v6 ? 16 : 4);
+	memcpy(f.to, b + (v6 ? 24 : 16), v6 ? 16 : 4);
+	if (v6 || (b[0] == 0x45 && !(b[6] & 0x1f) && !b[7]))
+		ports_of(&f, b + (v6 ? 40 : 20));
+	ident.strong = !v6 && (b[4] || b[5]);
 	ident.id = hash_bytes(&m->key, b, n) | 1;
 	/* Number + 1 of the flow; 0: too many. */
 	key = hash_bytes(&m->key, &f, sizeof(f));

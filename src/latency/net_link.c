@@ -230,31 +230,18 @@ static void link_shown(struct lat *l, const struct net_link *k, unsigned int wha
 		p->both = l->now + l->net->doubt;
 }
 
-/* Whether a pair that order proved may be another one, by what was seen since, or before. */
-static bool doubtful(const struct lat *l, const struct net_link *k, const struct net_half *from)
-{
-	const struct net_pair *p = &l->net->pair[k->pair];
-	uint64_t t = from->t[NP_START];
-
-	if (from->sure)
-		return false;
-	return t < p->both || (from->unless & NET_LOSS && t < p->until[0]) ||
-	       (from->unless & NET_FOREIGN && t < p->until[1]);
-}
-
-/*
- * Reports what is proved, except the last pairs, which later events may put in doubt. whole: those,
- * too.
- */
+/* Reports what is proved; whole: also the last pairs, else later events may refute them. */
 static void link_tell(struct lat *l, struct net_link *k, bool whole)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
 	uint64_t end = whole ? k->proven : MIN(k->proven, s->q.next - MIN(s->q.next, DOUBT));
+	const struct net_pair *p = &l->net->pair[k->pair];
 
 	if (k->told >= end || !is_it(l, k))
 		return;
 	while (k->told < end) {
 		const struct net_half *from = net_fifo_at(&s->q, k->told), *to;
+		uint64_t t = from->t[NP_START];
 
 		if (from->alone) {
 			k->told++;
@@ -267,7 +254,9 @@ static void link_tell(struct lat *l, struct net_link *k, bool whole)
 		if (to->alone)
 			continue;
 		k->told++;
-		if (doubtful(l, k, from))
+		/* Pairs that order proved may be others, by what was seen since, or before. */
+		if (!from->sure && (t < p->both || (from->unless & NET_LOSS && t < p->until[0]) ||
+				    (from->unless & NET_FOREIGN && t < p->until[1])))
 			continue;
 		net_count(l, l->net->measured, s, 1);
 		net_measured(l, s, g, from, to);
@@ -294,10 +283,7 @@ struct run {
 	bool sent;
 };
 
-/*
- * Lays a part upon the whole, each half as early as it can be; late: as late. False: it is no part
- * of it.
- */
+/* Lays a part upon the whole, each half as early, or late, as it can be. False: it is no part. */
 static bool lay(const struct run *whole, const struct run *part, bool late, uint64_t *is)
 {
 	uint64_t n = part->b - part->a, left = whole->b - whole->a;
@@ -549,19 +535,6 @@ static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 	link_tell(l, k, false);
 }
 
-/* A packet went through this link, and so through no other link of either end. */
-static void others_wrong(struct lat *l, const struct net_link *k)
-{
-	const struct net_queue *end[] = { queue_of(l, k->sender), queue_of(l, k->receiver) };
-
-	for (size_t e = 0; e < 2 && !is_it(l, k); e++)
-		for (uint32_t i = 0; i < end[e]->nlink; i++) {
-			const struct net_link *o = &l->net->link[end[e]->link[i]];
-
-			l->net->pair[o->pair].wrong += o->pair != k->pair;
-		}
-}
-
 void net_identified(struct lat *l, const struct net_ref *ref)
 {
 	struct net_half *h = net_half_of(l, ref);
@@ -600,7 +573,16 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 	}
 	if (found != 1)
 		return;
-	others_wrong(l, is);
+	/* It went through this link, and so through no other link of either end. */
+	for (int e = 0; e < 2 && !is_it(l, is); e++) {
+		const struct net_queue *end = queue_of(l, e ? is->receiver : is->sender);
+
+		for (uint32_t n = 0; n < end->nlink; n++) {
+			const struct net_link *o = &l->net->link[end->link[n]];
+
+			l->net->pair[o->pair].wrong += o->pair != is->pair;
+		}
+	}
 	is_same(l, is, i, ref->n);
 }
 
@@ -622,22 +604,6 @@ static void forget(struct lat *l, struct net_queue *q)
 		link_restart(l, &l->net->link[q->link[i]]);
 }
 
-/* One more packet was received at the end of a link. */
-static void link_received(struct lat *l, struct net_link *k)
-{
-	if (!begins(k))
-		return;
-	if (got_of(l, k) > sent_of(l, k)) {
-		link_shown(l, k, NET_FOREIGN);
-		if (k->start == NET_SUPPOSED || !is_it(l, k)) {
-			contradicted(l, k);
-			return;
-		}
-		breaks(l, k);
-	}
-	link_settle(l, k);
-}
-
 void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
 {
 	struct net_half *slot = fifo_push(&q->q);
@@ -649,8 +615,22 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 	*slot = *h;
 	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
 	net_count(l, l->net->sent, q, q->sent && q->nlink);
-	for (uint32_t i = 0; i < q->nlink && !q->sent; i++)
-		link_received(l, &l->net->link[q->link[i]]);
+	/* One more packet was received at the end of a link. */
+	for (uint32_t i = 0; i < q->nlink && !q->sent; i++) {
+		struct net_link *k = &l->net->link[q->link[i]];
+
+		if (!begins(k))
+			continue;
+		if (got_of(l, k) > sent_of(l, k)) {
+			link_shown(l, k, NET_FOREIGN);
+			if (k->start == NET_SUPPOSED || !is_it(l, k)) {
+				contradicted(l, k);
+				continue;
+			}
+			breaks(l, k);
+		}
+		link_settle(l, k);
+	}
 	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
 		q->q.first++;
 }
@@ -725,22 +705,16 @@ static void recover_all(struct lat *l, int64_t vm)
 	}
 }
 
-/* The link that is known to be the queue's; NULL: none. */
-static struct net_link *link_of(const struct lat *l, const struct net_queue *q)
-{
-	for (uint32_t i = 0; i < q->nlink; i++)
-		if (is_it(l, &l->net->link[q->link[i]]))
-			return &l->net->link[q->link[i]];
-	return NULL;
-}
-
 void net_cut(struct lat *l, int64_t vm)
 {
 	recover_all(l, vm);
 	for (size_t i = 0; i < l->net->queue_at.n; i++) {
 		struct net_queue *q = queue_of(l, (uint32_t)i);
-		struct net_link *k = link_of(l, q);
+		struct net_link *k = NULL; /* that is known to be the queue's */
 
+		for (uint32_t n = 0; n < q->nlink && !k; n++)
+			if (is_it(l, &l->net->link[q->link[n]]))
+				k = &l->net->link[q->link[n]];
 		if (vm >= 0 && q->vm != (size_t)vm)
 			continue;
 		/* What is proved stays; the rest is counted as cut by lost events. */

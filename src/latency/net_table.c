@@ -191,8 +191,7 @@ void net_measured(struct lat *l, const struct net_queue *from, const struct net_
 {
 	enum lat_table_id id = from->out ? LAT_T_NET_TX : LAT_T_NET_RX;
 	struct lat_case k = {
-		.vm = (int64_t)from->vm,
-		.vcpu = from->out ? s->vcpu : g->vcpu,
+		.vm = (int64_t)from->vm, .vcpu = from->out ? s->vcpu : g->vcpu,
 	};
 	struct lat_group *group;
 	char a[32], b[32], way[LAT_NAME];

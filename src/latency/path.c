@@ -312,10 +312,7 @@ static uint32_t faults_in(const struct thread *th, uint64_t from, uint64_t to)
 	return n;
 }
 
-/*
- * ... and of the threads to which it gave work: it need not have waited for them if they worked at
- * the same time.
- */
+/* ... and of threads that it gave work to: it need not have waited if both worked at once. */
 static uint32_t faults_for(const struct lat_path *p, const struct thread *th, uint64_t from,
 			   uint64_t to)
 {

@@ -19,10 +19,7 @@ struct path_told {
 };
 
 void lat_path_new(struct lat *l);
-/*
- * What was waited for between from and to until thread tid of the first host had done what it did
- * at `to`. false: not all of it is known.
- */
+/* What it waited for, from..to, until thread tid was at `to`; false: not all is known. */
 bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to,
 		    struct path_told *told);
 void lat_path_event(struct lat *l, const struct lat_in *in);

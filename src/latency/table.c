@@ -9,10 +9,7 @@ const char *lat_word_text(const char *word)
 	return colon ? colon + 2 : word;
 }
 
-/*
- * At most so many of a table, however hostile the capture; all others of a VM are one. GROUPS_VM:
- * of a VM, for which the others leave room.
- */
+/* So many of a table, and GROUPS_VM of a VM, however hostile the capture; the rest are one. */
 #define GROUPS_MAX 1024
 #define GROUPS_VM  32
 #define OTHERS	   (1ull << 63) /* no VM's */

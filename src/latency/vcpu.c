@@ -211,9 +211,7 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 		return HIT_SOFTIRQ;
 	if (!v->guest_tid)
 		return HIT_IDLE;
-	/*
-	 * The preempt count is that of the task's last event, where tracing alone accounts for 1.
-	 */
+	/* The preempt count of the task's last event, of which tracing itself is 1. */
 	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 
@@ -578,16 +576,10 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		/* Another thread takes a CPU that robbed vCPUs wait for. */
 		for (struct lat_vcpu *v = c->queue; v; v = v->after)
 			lat_thief(l, v, c, in->t);
-		/*
-		 * Once one whose switches are all there has a CPU, it has it until one says
-		 * otherwise.
-		 */
+		/* Who gets a CPU has it until a switch, if all its switches are there. */
 		*c = (struct lat_cpu){ .tid = tid,
-				       .last = tid,
-				       .since = in->t,
-				       .known = true,
-				       .gen = l->cpu_gen,
-				       .queue = c->queue,
+				       .last = tid, .since = in->t, .known = true,
+				       .gen = l->cpu_gen, .queue = c->queue,
 				       .nqueue = c->nqueue,
 				       .perhaps =
 					       l->some_switches &&
