@@ -41,17 +41,6 @@ static bool can_start(const char *command)
 	return strchr(program, '/') ? !access(program, X_OK) : in_path(program);
 }
 
-/* NULL: none is wanted, or there is none. */
-static const char *pager_command(void)
-{
-	const char *pager = getenv("KVMFT_PAGER");
-
-	pager = pager ?: getenv("PAGER");
-	if (!pager)
-		return in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
-	return *pager && strcmp(pager, "cat") && can_start(pager) ? pager : NULL;
-}
-
 static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 {
 	struct pollfd p = { .fd = in, .events = POLLIN };
@@ -99,10 +88,7 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 		if (p->both) {
 			char width[16];
 
-			/*
-			 * Standard error, whose width is that of the pager; our processes must know
-			 * it, too.
-			 */
+			/* Standard error has the pager's width; our processes must know it, too. */
 			snprintf(width, sizeof(width), "%u", screen_width(STDERR_FILENO));
 			(void)setenv(WIDTH, width, 1);
 			(void)dup2(text[1], STDERR_FILENO);
@@ -157,9 +143,16 @@ unsigned int page_width(const struct page_opts *o)
 void page_open(struct page *p, const struct page_opts *o, bool file)
 {
 	bool terminal = !file && isatty(STDOUT_FILENO);
-	const char *pager = terminal && !o->no_pager ? pager_command() : NULL;
+	const char *pager = getenv("KVMFT_PAGER") ?: getenv("PAGER");
 	FILE *f;
 
+	/* One that is wanted, and there. */
+	if (!terminal || o->no_pager)
+		pager = NULL;
+	else if (!pager)
+		pager = in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
+	else if (!*pager || !strcmp(pager, "cat") || !can_start(pager))
+		pager = NULL;
 	*p = (struct page){ .f = stdout, .gone = -1 };
 	p->color = !file && page_color(o);
 	p->width = p->cut.width = file ? 0 : page_width(o);

@@ -7,9 +7,7 @@
 #include <getopt.h>
 #include <poll.h>
 
-/*
- * Usage, synopsis and the machine-readable option list, all from the option tables.
- */
+/* Usage, synopsis and the machine-readable option list, all from the option tables. */
 
 #define HELP_WIDTH  80 /* columns */
 #define HELP_INDENT 29
@@ -418,17 +416,6 @@ static const struct {
 	[OPT_DURATION] = { parse_duration, "a duration such as 250ms, 10s or 5m" },
 };
 
-static int cli_set_number(const struct opt *o, struct opt_u64 *u, const char *text,
-			  struct kvmft_err *err)
-{
-	u->set = true;
-	if (!text)
-		return 0;
-	return numbers[o->type].parse(text, &u->v) ? err_usage(err, "option --%s: '%s' is not %s",
-							       o->name, text, numbers[o->type].want)
-						   : 0;
-}
-
 static int cli_add(struct str_list *l, const char *text, struct kvmft_err *err)
 {
 	return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
@@ -450,6 +437,7 @@ static int cli_add_events(struct str_list *l, char *text, struct kvmft_err *err)
 static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
+	struct opt_u64 *u = field;
 	int i;
 
 	switch (o->type) {
@@ -466,7 +454,12 @@ static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err
 			*(const char **)field = text;
 		return MIN(i, 0);
 	case OPT_WORDS: return cli_words(o, text, field, err);
-	default: return cli_set_number(o, field, text, err);
+	default:
+		u->set = true;
+		if (text && numbers[o->type].parse(text, &u->v))
+			return err_usage(err, "option --%s: '%s' is not %s", o->name, text,
+					 numbers[o->type].want);
+		return 0;
 	}
 }
 
@@ -487,21 +480,11 @@ static void cli_nearest_opts(const struct cmd *c, const char *word, struct sbuf 
 		sbuf_addf(b, " (see kvmft help %s)", c->name);
 }
 
-/* How many options begin like this word, up to its "=". */
-static unsigned int cli_beginnings(const struct cmd *c, const char *word)
-{
-	size_t len = strcspn(word, "=");
-	unsigned int n = 0;
-
-	for (const struct opt *o = c->opts; o->name; o++)
-		n += !strncmp(o->name, word, len);
-	return n;
-}
-
 static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *word = argv[optind - 1];
+	unsigned int begin = 0;
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
@@ -516,7 +499,10 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 					 val ? (char[]){ (char)val, '\0' } : word, g->instead);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
-	if (str_starts(word, "--") && word[2] && cli_beginnings(c, word + 2) > 1)
+	for (const struct opt *o = c->opts; o->name; o++) /* like this word, up to its "=" */
+		begin += str_starts(word, "--") && word[2] &&
+			 !strncmp(o->name, word + 2, strcspn(word + 2, "="));
+	if (begin > 1)
 		return err_usage(err,
 				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",
 				 (int)strcspn(word, "="), word, c->name);
@@ -539,39 +525,6 @@ int operands_end(struct operands *o, int ret)
 	return ret == KVMFT_OK && o->incomplete ? KVMFT_INCOMPLETE : ret;
 }
 
-/*
- * The next option, as from getopt_long(). If operands may look like options they are collected
- * here, since getopt would not know them: argv[1] to argv[*kept].
- */
-static int cli_next(const struct cmd *c, const struct cli_tables *t, int argc, char **argv,
-		    int *kept)
-{
-	while (c->numbers && optind < argc &&
-	       (argv[optind][0] != '-' || isdigit((unsigned char)argv[optind][1]))) {
-		char *operand = argv[optind];
-
-		++*kept;
-		memmove(argv + *kept + 1, argv + *kept, (size_t)(optind - *kept) * sizeof(*argv));
-		argv[*kept] = operand;
-		optind++;
-	}
-	return getopt_long(argc, argv, t->shorts, t->longs, NULL);
-}
-
-/* Puts those before what getopt left. Returns where the operands begin. */
-static int cli_operands(char **argv, int kept)
-{
-	int first = optind - kept;
-
-	for (int end = optind; kept; kept--, end--) {
-		char *operand = argv[kept];
-
-		memmove(argv + kept, argv + kept + 1, (size_t)(end - kept - 1) * sizeof(*argv));
-		argv[end - 1] = operand;
-	}
-	return first;
-}
-
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct cli_tables t;
@@ -592,7 +545,18 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 	optind = 0; /* start over: a group's own options were parsed before its command's */
 	opterr = 0;
 	(void)getopt_long(1, argv, t.shorts, t.longs, NULL);
-	while ((val = cli_next(c, &t, argc, argv, &kept)) != -1) {
+	/* If operands may look like options, they are collected in argv[1..kept]. */
+	for (;;) {
+		while (c->numbers && optind < argc &&
+		       (argv[optind][0] != '-' || isdigit((unsigned char)argv[optind][1]))) {
+			char *operand = argv[optind], **to = argv + ++kept;
+
+			memmove(to + 1, to, (size_t)(optind++ - kept) * sizeof(*argv));
+			*to = operand;
+		}
+		val = getopt_long(argc, argv, t.shorts, t.longs, NULL);
+		if (val == -1)
+			break;
 		if (val == 'h' || val == CLI_LONG_HELP)
 			return 0;
 		if (val == CLI_LONG_VERSION)
@@ -605,7 +569,14 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 		if (ret)
 			return ret;
 	}
-	first = cli_operands(argv, kept);
+	/* Those before what getopt left. */
+	first = optind - kept;
+	for (int end = optind; kept; kept--, end--) {
+		char *operand = argv[kept];
+
+		memmove(argv + kept, argv + kept + 1, (size_t)(end - kept - 1) * sizeof(*argv));
+		argv[end - 1] = operand;
+	}
 	if (argc - first < c->min_args)
 		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
 				c->args ? " " : "", c->args ?: "");
