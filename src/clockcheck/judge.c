@@ -70,10 +70,7 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 	return NULL;
 }
 
-/*
- * What a guest, or a record, makes of its TSC, and what that is: between them lie more than errors
- * of measurement.
- */
+/* What a guest, or a record, makes of its TSC is not what it is, by more than errors. */
 static void frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
 		     uint64_t told, bool own)
 {
@@ -161,22 +158,6 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 					.is = CLOCK_DEADLINES, .vcpu = v->id, .count = v->late,
 					.all = v->timers,
 					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
-	}
-}
-
-static void reads_exit(const struct clockcheck *c, struct clock_vm *vm)
-{
-	uint64_t khz = c->cap->tsc_khz, limit;
-	uint64_t ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
-
-	for (size_t i = 0; i < CLOCK_TIMERS && ns; i++) {
-		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
-					.all = vm->last - vm->first, .spent = vm->read[i].spent };
-
-		snprintf(s.what, sizeof(s.what), "%s", clock_reads[i].name);
-		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
-		if (s.count >= limit && (__int128)s.count * 1000000000 >= (__int128)ns * limit)
-			clock_found(vm, &s);
 	}
 }
 
@@ -296,6 +277,7 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
 	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
 	bool offsets = vm->n > 0, rate = false;
+	uint64_t khz = c->cap->tsc_khz, ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
 
 	for (size_t i = 0; i < vm->n; i++)
 		if (!clock_vcpu_by_id(vm, vm->vcpu[i].id)->was.has_pv && !vm->anew)
@@ -319,11 +301,16 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	}
 	each_vcpu(c, vm);
 	drift(c, vm);
-	reads_exit(c, vm);
-	/*
-	 * No event says that there is no master clock, but KVM turns it off if this is how it
-	 * remains. A VM that is being made has none either, until it runs.
-	 */
+	for (size_t i = 0; i < CLOCK_TIMERS && ns; i++) {
+		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
+					.all = vm->last - vm->first, .spent = vm->read[i].spent };
+		uint64_t limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
+
+		snprintf(s.what, sizeof(s.what), "%s", clock_reads[i].name);
+		if (s.count >= limit && (__int128)s.count * 1000000000 >= (__int128)ns * limit)
+			clock_found(vm, &s);
+	}
+	/* No event says that there is no master clock: if this remains, KVM turns it off. */
 	if ((vm->master.known ? vm->master.off : mismatch) && vm->last > vm->master.told_at)
 		clock_master(vm, true, vm->master.told_at, true);
 	foreign_tsc(c, vm);

@@ -294,10 +294,7 @@ static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock
 
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns)
 {
-	/*
-	 * With a master clock it runs like the TSC, else like a clock that NTP steers, which KVM
-	 * reads before or after the TSC.
-	 */
+	/* With a master clock it runs like the TSC, else like a clock that NTP steers. */
 	if (a->flags & b->flags & PVCLOCK_TSC_STABLE)
 		return 20000 + ns / 1000000;
 	return 10000000 + ns / 1000;
@@ -560,9 +557,8 @@ static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_
 static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
 		       const struct tl_item *i)
 {
-	const struct event_type *e = event_type_of(i->ev);
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, i->vcpu);
-	uint64_t reason, isa;
+	uint64_t reason = tl_field(i, 0), isa = tl_field(i, 1);
 
 	if (!v)
 		return;
@@ -574,13 +570,11 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		access_taken(c, v, role, i);
 	if (role != EV_EXIT)
 		return;
-	reason = tl_field(i, 0);
-	isa = tl_field(i, 1);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->inside -= v->entry > v->exit;
 	vm->ran = v->exit = i->host;
-	v->rip = e->f[2].size ? tl_field(i, 2) : FIRMWARE;
+	v->rip = event_type_of(i->ev)->f[2].size ? tl_field(i, 2) : FIRMWARE;
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
 }
 
