@@ -139,29 +139,6 @@ static void advise_exit(struct advise_vm *vm, struct advise_vcpu *v, const struc
 		exit_is(v, EV_EXIT, reason, isa, false);
 }
 
-static void advise_access(struct advise_vcpu *v, const struct tl_item *i)
-{
-	const struct event_type *e = event_type_of(i->ev);
-	uint64_t how = tl_field(i, 0), what = tl_field(i, 1);
-
-	if (v->exit && (v->is == ADVICE_RULES || v->is == ADVICE_APICV))
-		exit_is(v, e->role, what, 0, e->role == EV_MMIO ? how == 2 : how != 0);
-}
-
-/* Error codes are as the processor has them: EPT's exit qualification, or that of a page fault. */
-static void advise_fault(const struct advise *a, struct advise_vcpu *v, const struct tl_item *i)
-{
-	uint64_t code = tl_field(i, 1);
-	bool vmx = v->isa == EXIT_ISA_VMX;
-
-	v->fault = v->exit != 0;
-	if (v->fault && v->is == ADVICE_RULES && a->nx && code & (vmx ? 4u : 16u) &&
-	    code & (vmx ? 8u : 1u))
-		v->is = ADVICE_NX_PAGES;
-	v->role = EV_NONE;
-	v->key = 0;
-}
-
 static void advise_entry(struct advise_vm *vm, struct advise_vcpu *v, const struct tl_item *i)
 {
 	uint64_t spent = v->exit ? i->host - v->exit : 0;
@@ -273,30 +250,6 @@ static void advise_switch(struct advise *a, const struct tl_item *i)
 	v->off = 0;
 }
 
-static void advise_wake(struct advise *a, const struct tl_item *i)
-{
-	uint64_t cpu = tl_field(i, 1);
-	struct advise_vm *vm;
-	struct advise_vcpu *v = advise_vcpu_of(a, (int32_t)tl_field(i, 0), &vm);
-
-	if (!v || !v->off || v->wait != ADVICE_RULES || v->woken)
-		return;
-	v->woken = i->host;
-	v->idle = cpu < a->ncpu ? a->idle[cpu] : UNKNOWN;
-}
-
-static void advise_idle(struct advise *a, const struct tl_item *i)
-{
-	uint64_t cpu = tl_field(i, 1);
-
-	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
-		xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
-		a->idle[a->ncpu++] = UNKNOWN;
-	}
-	if (cpu < a->ncpu)
-		a->idle[cpu] = (uint32_t)tl_field(i, 0);
-}
-
 /* ---- the walk ---- */
 
 struct advise *advise_new(struct clockcheck *c)
@@ -334,13 +287,23 @@ void advise_free(struct advise *a)
 	free(a);
 }
 
+static void advise_idle(struct advise *a, uint64_t cpu, uint32_t state)
+{
+	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
+		xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
+		a->idle[a->ncpu++] = UNKNOWN;
+	}
+	if (cpu < a->ncpu)
+		a->idle[cpu] = state;
+}
+
 void advise_feed(void *advise, const struct tl_item *i)
 {
 	struct advise *a = advise;
 	struct advise_vm *vm;
 	struct advise_vcpu *v;
 	enum event_role role;
-	uint64_t gsi, old;
+	uint64_t old, how, what, nx;
 	ssize_t of;
 
 	if (i->kind != TL_EVENT && !i->src->index) {
@@ -352,28 +315,33 @@ void advise_feed(void *advise, const struct tl_item *i)
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker)
 		return;
 	role = event_role_of(i->ev);
+	how = tl_field(i, 0);
+	what = tl_field(i, 1);
 	switch (role) {
 	case EV_SWITCH: advise_switch(a, i); return;
-	case EV_WAKEUP: advise_wake(a, i); return;
-	case EV_CPU_IDLE: advise_idle(a, i); return;
-	case EV_SET_IRQ: /* of a PIT, an HPET or an RTC */
-		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
-		gsi = tl_field(i, 0);
-		if (of >= 0 && tl_field(i, 1) && (gsi == 0 || gsi == 2 || gsi == 8)) {
-			vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
-			vm->tick = i->host;
-			vm->gaps = a->gaps;
-		}
+	case EV_WAKEUP:
+		v = advise_vcpu_of(a, (int32_t)how, &vm);
+		if (!v || !v->off || v->wait != ADVICE_RULES || v->woken)
+			return;
+		v->woken = i->host;
+		v->idle = what < a->ncpu ? a->idle[what] : UNKNOWN;
 		return;
+	case EV_CPU_IDLE: advise_idle(a, what, (uint32_t)how); return;
+	case EV_SET_IRQ:
 	case EV_APICV_INHIBIT:
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
 		if (of < 0)
 			return;
 		vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
-		if (!vm->inhibits || vm->inhibit_gaps != a->gaps)
-			vm->inhibited = i->host;
-		vm->inhibit_gaps = a->gaps;
-		vm->inhibits = tl_field(i, 0);
+		if (role == EV_APICV_INHIBIT) {
+			if (!vm->inhibits || vm->inhibit_gaps != a->gaps)
+				vm->inhibited = i->host;
+			vm->inhibit_gaps = a->gaps;
+			vm->inhibits = how;
+		} else if (what && (how == 0 || how == 2 || how == 8)) { /* PIT, HPET or RTC */
+			vm->tick = i->host;
+			vm->gaps = a->gaps;
+		}
 		return;
 	default: break;
 	}
@@ -389,12 +357,22 @@ void advise_feed(void *advise, const struct tl_item *i)
 	case EV_EXIT: advise_exit(vm, v, i); break;
 	case EV_MSR:
 	case EV_PIO:
-	case EV_MMIO: advise_access(v, i); break;
+	case EV_MMIO:
+		if (v->exit && (v->is == ADVICE_RULES || v->is == ADVICE_APICV))
+			exit_is(v, role, what, 0, role == EV_MMIO ? how == 2 : how != 0);
+		break;
 	case EV_USER_EXIT: v->user = true; break;
-	case EV_PAGE_FAULT: advise_fault(a, v, i); break;
+	case EV_PAGE_FAULT: /* the code as the processor has it: EPT's, or a page fault's */
+		nx = v->isa == EXIT_ISA_VMX ? 4 | 8 : 16 | 1;
+		v->fault = v->exit != 0;
+		if (v->fault && v->is == ADVICE_RULES && a->nx && (what & nx) == nx)
+			v->is = ADVICE_NX_PAGES;
+		v->role = EV_NONE;
+		v->key = 0;
+		break;
 	case EV_SPTE:
-		if (v->fault && v->is == ADVICE_RULES && tl_field(i, 1) == 1 &&
-		    tl_field(i, 3) & 1 && !(tl_field(i, 2) & 1))
+		if (v->fault && v->is == ADVICE_RULES && what == 1 && tl_field(i, 3) & 1 &&
+		    !(tl_field(i, 2) & 1))
 			v->is = ADVICE_SMALL_PAGES;
 		break;
 	case EV_FAST_FAULT: /* it may be read, and written if it were not logged */
@@ -402,9 +380,7 @@ void advise_feed(void *advise, const struct tl_item *i)
 		if (v->fault && old & 1 && ~old & tl_field(i, 3) & 2)
 			v->is = ADVICE_DIRTY_LOG;
 		break;
-	case EV_VCPU_WAKEUP:
-		v->brief = tl_field(i, 1) && tl_field(i, 0) < SHORT_NS;
-		break;
+	case EV_VCPU_WAKEUP: v->brief = what && how < SHORT_NS; break;
 	default: break;
 	}
 }
@@ -444,10 +420,7 @@ bool advise_known(const struct advise *a, size_t vm, enum advice is)
 	return !(rule->needs & ~a->recorded) && (rule->also == EV_NONE || a->has[rule->also]);
 }
 
-/*
- * How far its mean may be off, in millionths: the full slices are a sample. A slice of more than a
- * hundred CPUs counts as that many.
- */
+/* How far its mean may be off, in millionths: full slices are a sample, at most 100 CPUs each. */
 static uint64_t advise_unsure(const struct advise_vm *vm, const struct advice_sum *s, size_t full)
 {
 	uint64_t part[ADVICE_SLICES], mean = 0, squares = 0;
