@@ -69,20 +69,12 @@ struct drawn {
 
 #define DRAWN 4
 
-static const double *drawn_of(struct drawn *d, const struct boot_side *s)
+/* That of n slices, or the first that is free. */
+static struct drawn *drawn_of(struct drawn *d, size_t n)
 {
-	for (size_t i = 0; i < DRAWN; i++)
-		if (d[i].n == s->n)
-			return d[i].weight;
-	return NULL;
-}
-
-static void drawn_add(struct drawn *d, const struct boot_side *s)
-{
-	while (d->n && d->n != s->n)
+	while (d->n && d->n != n)
 		d++;
-	d->n = s->n;
-	d->weight = d->weight ?: xcalloc(s->n, sizeof(double));
+	return d;
 }
 
 /* The quantile as rare with that many runs as z standard errors are for a normal distribution. */
@@ -103,10 +95,7 @@ static double boot_runs_of(const struct boot_row *r)
 	return (double)n / (double)run;
 }
 
-/*
- * From the sums of squared deviations of either side. If bursts are few, one side may have seen
- * none: then it is taken to be as noisy as both together.
- */
+/* By squared deviations. A side that saw no burst of a few is as noisy as both together. */
 static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
 {
 	double runs = boot_runs_of(r), each[2], den[2] = { 0 }, sum, least, both = 0, v, x;
@@ -172,27 +161,10 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 		r->chance = MAX(r->chance, level);
 }
 
-/* The deviations of all rows in one round, at dev[row * rounds + round]. */
-static void round_of(const struct boot_row *row, size_t n, struct drawn d[2][DRAWN], float *dev,
-		     double (*square)[2], unsigned int rounds)
-{
-	for (size_t i = 0; i < n; i++) {
-		double to[2];
-
-		for (int s = 0; s < 2; s++) {
-			to[s] = ratio(&row[i].side[s], drawn_of(d[s], &row[i].side[s]),
-				      row[i].value[s]) -
-				row[i].value[s];
-			square[i][s] += to[s] * to[s];
-		}
-		dev[i * rounds] = (float)(to[1] - to[0]);
-	}
-}
-
 void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 {
 	unsigned int rounds = o->rounds ?: ROUNDS;
-	float *dev = xcalloc(n + 1, rounds * sizeof(*dev));
+	float *dev = xcalloc(n + 1, rounds * sizeof(*dev)); /* deviations: row * rounds + round */
 	double *most = xcalloc(rounds, sizeof(*most));
 	double(*square)[2] = xcalloc(n + 1, sizeof(*square));
 	struct drawn d[2][DRAWN] = { 0 };
@@ -200,14 +172,28 @@ void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 
 	for (size_t i = 0; i < n; i++)
 		for (int s = 0; s < 2; s++) {
+			struct drawn *at = drawn_of(d[s], row[i].side[s].n);
+
 			row[i].value[s] = ratio(&row[i].side[s], NULL, 0);
-			drawn_add(d[s], &row[i].side[s]);
+			at->n = row[i].side[s].n;
+			at->weight = at->weight ?: xcalloc(at->n, sizeof(double));
 		}
 	for (unsigned int k = 0; k < rounds; k++) {
 		for (int s = 0; s < 2; s++)
 			for (int i = 0; i < DRAWN && d[s][i].n; i++)
 				draw(d[s][i].weight, d[s][i].n, &state);
-		round_of(row, n, d, dev + k, square, rounds);
+		for (size_t i = 0; i < n; i++) {
+			double to[2];
+
+			for (int s = 0; s < 2; s++) {
+				const struct boot_side *side = &row[i].side[s];
+				const double *drawn = drawn_of(d[s], side->n)->weight;
+
+				to[s] = ratio(side, drawn, row[i].value[s]) - row[i].value[s];
+				square[i][s] += to[s] * to[s];
+			}
+			dev[i * rounds + k] = (float)(to[1] - to[0]);
+		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		row_error(&row[i], square[i], rounds);

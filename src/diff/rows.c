@@ -39,10 +39,7 @@ struct ranked {
 	bool shares;   /* the change in the group's total time is beyond noise */
 };
 
-/*
- * A rate that doubles doubles the CPU time as well. Of nearly equal effects, the one of the
- * simplest measure leads.
- */
+/* Twice the rate is twice the CPU time: of equal effects the simplest measure leads. */
 static double weight(const struct diff_row *r)
 {
 	if (r->measure == DIFF_RATE)
@@ -265,10 +262,7 @@ static double longer(const struct cost *c)
 	       (c->rate[0] + c->rate[1]) / 2;
 }
 
-/*
- * The change in this row as time, everything else being equal. A percentile that moves delays that
- * many of the samples. A sleep that gets longer means one fewer.
- */
+/* This row's change as time, all else equal. Percentiles move samples; longer sleeps are fewer. */
 static void row_effect(struct diff_row *r, const struct cost *c)
 {
 	double change = change_size(r->value[1] - r->value[0]),
@@ -290,10 +284,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	case DIFF_PART_OF(PART_BLOCKED): break;
 	default: r->effect = change;
 	}
-	/*
-	 * Fewer and longer ones are the same stolen time; and if as much is stolen at each wake-up,
-	 * more of them are caused elsewhere.
-	 */
+	/* Fewer but longer: the same stolen time; as long as ever: caused by more wake-ups. */
 	if (!strcmp(r->group, "sched"))
 		r->effect = MIN(r->effect, MIN(change_size(c->busy[1] - c->busy[0]), longer(c)));
 }

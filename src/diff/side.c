@@ -433,10 +433,8 @@ static struct diff_key *key_named(struct diff_set *s, const struct diff_key *lik
 	*slot = k = xcalloc(1, sizeof(*k));
 	s->nkey++;
 	*k = (struct diff_key){ .kind = like->kind,
-				.group = like->group,
-				.events = like->events,
-				.halts = like->halts,
-				.lat = like->lat,
+				.group = like->group, .events = like->events,
+				.halts = like->halts, .lat = like->lat,
 				.times = xcalloc(1, sizeof(*k->times)) };
 	strcpy(k->name, like->name);
 	return k;

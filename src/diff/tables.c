@@ -55,10 +55,7 @@ int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t le
 	return 0;
 }
 
-/*
- * NAME SAMPLES SHARE% SHARE% [MIN MAX] MEAN ( +- ERROR% ), "-" for what is not known; or NAME
- * SAMPLES SHARE% SUM SHARE% MAX MIN MEAN.
- */
+/* NAME SAMPLES SHARE% SHARE% [MIN MAX] MEAN ( +- ERROR% ); or NAME ... SHARE% MAX MIN MEAN. */
 static int take_row(struct diff_tables *t, int side, const char *s)
 {
 	uint64_t n, mean;
