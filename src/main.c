@@ -182,9 +182,7 @@ static void print_about(const struct cmd *c, int first)
 		cli_print_help(c, false, stdout);
 }
 
-/*
- * The command of a group that the operands name; else its help or version (0) or wrong usage (2).
- */
+/* The command of a group that operands name; or its help (0), or wrong usage (2). */
 static int find_verb(const struct cmd **c, int *argc, char ***argv)
 {
 	const struct cmd *group = *c;
@@ -318,10 +316,7 @@ int main(int argc, char **argv)
 	const struct cmd *c;
 	bool verbose = false;
 
-	/*
-	 * A closed pipe, or a file that may not grow, must end in an error that is handled, not in
-	 * sudden death before clean-up.
-	 */
+	/* A closed pipe, or a file's limit, is an error to handle, not death before clean-up. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	/* Whoever started us may ignore it: then no end of a child would be noticed. */
@@ -329,10 +324,7 @@ int main(int argc, char **argv)
 	if (!std_fds_taken())
 		return KVMFT_FAILED;
 #ifdef __GLIBC__
-	/*
-	 * Its default, but fixed: otherwise arrays of some MB would be in the heap and leave holes
-	 * when they grow.
-	 */
+	/* Its default, fixed: else arrays of some MB are in the heap, and leave holes. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
 	if (argc > 1 && (!strcmp(argv[1], "--verbose") || !strcmp(argv[1], "-v"))) {

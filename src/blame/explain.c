@@ -88,10 +88,7 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 		  sum[best] - off - s->dark > second + unknown + off + s->dark;
 }
 
-/*
- * What the first walk found out about exits for memory, if the host was recorded with the
- * events for that; and about windows in which the guest did not run.
- */
+/* What the first walk knows of exits for memory, and of windows without the guest running. */
 
 #define FAULTS_MAX (1u << 19) /* of a VM, kept; the kinds of later ones are not named */
 
@@ -287,9 +284,7 @@ static bool in_lock_loop(const struct blame *b, int64_t vm, uint64_t rip)
 	return f && strstr(f->name, "lock_slowpath");
 }
 
-/*
- * An entry if why is NULL, or an exit. What interrupts the guest does not change what it spins on.
- */
+/* An entry if why is NULL, or an exit. An interrupt does not change what the guest spins on. */
 static void exits_over(struct blame *b, const struct tl_item *i, const struct exit_why *why,
 		       uint64_t rip)
 {

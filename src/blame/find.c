@@ -130,13 +130,8 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 	if (b->n == b->cap)
 		compact(b);
 	*b->ranked[b->n] = (struct blame_spike){
-		.what = f->what,
-		.vm = f->vm,
-		.vcpu = f->vcpu,
-		.tid = f->tid,
-		.begin = f->begin,
-		.grain = grain,
-		.end = f->end,
+		.what = f->what, .vm = f->vm, .vcpu = f->vcpu, .tid = f->tid,
+		.begin = f->begin, .grain = grain, .end = f->end,
 	};
 	return b->ranked[b->n++];
 }
@@ -169,10 +164,7 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	struct blame *b = ctx;
 	const struct lat_table *t = lat_table(b->lat, id);
 	struct blame_found f = {
-		.vm = c->vm,
-		.vcpu = c->vcpu,
-		.begin = c->begin,
-		.end = c->end,
+		.vm = c->vm, .vcpu = c->vcpu, .begin = c->begin, .end = c->end,
 	};
 	struct blame_spike *s;
 	const char *name;
@@ -214,11 +206,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 {
 	struct blame *b = xcalloc(1, sizeof(*b));
 	struct lat_opts lo = {
-		.vm = o->vm,
-		.vcpu = o->vcpu,
-		.each = lat_ends,
-		.ctx = b,
-		.cases_only = true,
+		.vm = o->vm, .vcpu = o->vcpu, .each = lat_ends, .ctx = b, .cases_only = true,
 		.named_from = &b->least,
 	};
 	int ret;
@@ -308,10 +296,7 @@ void blame_found(struct blame *b)
 	uint32_t host;
 
 	lat_finish(b->lat);
-	/*
-	 * What the rules are, and what the captures have for them, as far as the first walk has
-	 * seen it.
-	 */
+	/* What the rules are, and what the captures have for them, by the first walk. */
 	s = tl_source(b->t, 0);
 	host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
 	b->below = !s->guest && s->cap->hypervisor && *s->cap->hypervisor;
@@ -339,10 +324,7 @@ void blame_found(struct blame *b)
 	compact(b);
 	/* From now on v is in order; stalls get their names, of which most were not kept. */
 	v = xcalloc(b->cap, sizeof(*v));
-	/*
-	 * Events are missing, and nothing says where, or whether a CPU without any was recorded; or
-	 * who had a request is not known.
-	 */
+	/* Events are missing, and nobody knows where; or who had a request is not known. */
 	holes = b->map->holes;
 	holes |= !capture_all_cpus(tl_source(b->t, 0)->cap);
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)

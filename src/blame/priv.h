@@ -13,10 +13,7 @@
 #include "kvmft/evidence.h"
 #include "kvmft/exit_names.h"
 
-/*
- * EV_NONE: of no interest. Nor is a handler of the host's own vectors, if what it ends with was not
- * recorded.
- */
+/* EV_NONE: of no interest, as a handler of the host's whose end was not recorded. */
 static inline enum event_role blame_role(const struct tl_item *i)
 {
 	enum event_role r;
@@ -84,10 +81,7 @@ struct blame {
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	/* find.c */
 	struct blame_spike *v;
-	/*
-	 * In the first walk its order: n spikes, of which the first `sorted` are what compact()
-	 * left, the longest first; then room for others.
-	 */
+	/* First walk: n spikes, of which `sorted` are compact()'s, the longest first. */
 	struct blame_spike **ranked, **merged;
 	size_t sorted;
 	struct blame_part *part; /* of all of them; in the second walk */

@@ -68,10 +68,7 @@ static uint32_t spend_has(const struct blame *b, const struct blame_spike *s)
 	return s->vm < 0 ? 0 : b->has[b->map->vm[s->vm].of];
 }
 
-/*
- * The part of a cause, if all was recorded that it needs by that rule, and by another one (NULL:
- * none); else one that says who it may have been.
- */
+/* The part of a cause if what both rules (or one) need was recorded; else who it may be. */
 static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 				  const struct evidence_rule *r, const struct evidence_rule *more,
 				  enum blame_cause cause, uint64_t key, uint64_t time)
@@ -181,10 +178,7 @@ static struct blame_part *by_thread(const struct blame *b, struct blame_spike *s
 	return p;
 }
 
-/*
- * An idle CPU starts a woken thread at once. If it did not, the VM's limit forbade it; if there is
- * no limit, the CPU itself was late.
- */
+/* An idle CPU starts a woken thread at once, unless the VM's limit forbids it or it is late. */
 static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t from)
 {
 	uint64_t khz = b->khz ?: 2000000, wait = s->wait;
@@ -387,10 +381,7 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 	const struct blame_vcpu *v = spike_exit_of(b, s);
 	uint64_t time = s->in_halt;
 
-	/*
-	 * Of several exits in a spike, that of the longest one; if there is only one, whatever its
-	 * length.
-	 */
+	/* The exit that took most of a spike; if it is the only one, whatever it took. */
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
 		time += s->in_exit[k];
 	if (v && v->has_rip && (!s->has_rip || time > s->rip_time)) {
@@ -475,10 +466,7 @@ static const struct evidence_rule *late_exit(const struct blame *b, const struct
 	return v && v->why.isa < ARRAY_SIZE(b->late) && b->late[v->why.isa] ? b->late_exit : NULL;
 }
 
-/*
- * The guest exits now, and took no interrupt before. If it halts for a lock, it spun on it until
- * now.
- */
+/* The guest exits and took no interrupt before: if it halts for a lock, it spun on it. */
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 {
 	const struct tl_source *guest = blame_guest_of(b, s->vm);
@@ -638,10 +626,7 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 	return hi - lo;
 }
 
-/*
- * The host is itself a virtual machine: where a busy CPU of it shows nothing, not even its tick,
- * the machine below it may have had that CPU.
- */
+/* A host that is itself a VM: a busy CPU that shows not even ticks may not have had its CPU. */
 static void silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		   uint64_t to)
 {

@@ -79,9 +79,7 @@ static void task_switch(struct blame *b, const struct tl_item *i)
 		w = wait_of(b, i, next);
 		if (w->since) {
 			struct blame_found f = { .what = w->ready ? BLAME_READY : BLAME_WAKEUP,
-						 .vm = i->vm,
-						 .vcpu = w->vcpu,
-						 .tid = next,
+						 .vm = i->vm, .vcpu = w->vcpu, .tid = next,
 						 .begin = w->since,
 						 .end = i->host };
 			struct blame_spike *at;

@@ -186,10 +186,7 @@ static size_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 	return at;
 }
 
-/*
- * The source's value i of a cell is `n` by now. Less than before: it was emptied by somebody else,
- * and counts from 0. How much more it is.
- */
+/* The source's value i is n now: how much more it is. Less than before: it counts from 0 again. */
 static uint64_t raw_more(struct exits *e, size_t at, unsigned int i, uint64_t n)
 {
 	uint64_t *raw = &cell_raw(e, at)[i], more = n >= *raw ? n - *raw : n;
@@ -399,8 +396,7 @@ void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)
 	bool whole = view_whole(v);
 
 	*row = (struct exits_row){
-		.thread = v->sum ? NULL : &e->thread[c->thread],
-		.reason = c->reason,
+		.thread = v->sum ? NULL : &e->thread[c->thread], .reason = c->reason,
 		.count = cell_value(e, at, EXITS_N, whole),
 	};
 	if (v->by_vm && e->thread[c->thread].tid)

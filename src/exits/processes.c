@@ -334,10 +334,7 @@ static void charge_turn(struct process_walk *w, const struct process_vcpu *v,
 		vm->unknown += time;
 	else
 		spread(w, v->vm, a, at, time);
-	/*
-	 * With an interrupt at its begin the guest switched then, as far as can be known; else
-	 * at any time.
-	 */
+	/* With an interrupt at its begin the guest switched then, if known; else at any time. */
 	if (a->is == AT_SPACE && !v->in_turn && (who.is != a->is || who.space != a->space)) {
 		row_at(w, v->vm, a)->cpu += time / 2;
 		time -= time / 2;

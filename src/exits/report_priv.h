@@ -117,10 +117,7 @@ void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 /* Forgets all that a cell counted. */
 void cells_free(struct cells *c);
 
-/*
- * The common reasons of VMX are in different ones of 32 slots, and so are those of SVM: the factor
- * was found by trying random numbers.
- */
+/* Spreads the common reasons of VMX, and those of SVM, over 32 slots; found by trial. */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
 {
 	return (unsigned int)(key * 0x91ced082e1f2e3fd >> 59) & c->mask;
@@ -228,10 +225,7 @@ enum rop {
 /* What an event is; begin and end are what the class says of it (enum class_mark). */
 struct rwhat {
 	uint8_t op, begin, end;
-	/*
-	 * Direct are an exit at which the class at most begins, and an entry at which it just ends:
-	 * what direct_run() takes. OP_EXIT, OP_ENTRY; OP_NONE: neither.
-	 */
+	/* What direct_run() takes: an exit that at most begins the class, an entry that ends it. */
 	uint8_t direct;
 };
 
@@ -317,10 +311,7 @@ struct report {
 
 	struct rthread **cut_by; /* by stream: threads that a gap there would cut */
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
-	/*
-	 * The same without those of a flight recorder's own, which all CPUs have at one time, and
-	 * the latest of them.
-	 */
+	/* Without those of a flight recorder, which all CPUs have at one time, and the latest. */
 	uint64_t *loss_to, any_loss_to;
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
 	uint64_t begin, last;  /* opts.every: where the first stretch begins; the last event */

@@ -236,10 +236,7 @@ static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, 
 	uint64_t d;
 
 	if (t->state == STATE_GUEST && e->ts >= t->entered) {
-		/*
-		 * No guest moves: unless its thread was seen to, its exit or another entry is
-		 * missing.
-		 */
+		/* No guest moves: unless its thread did, its exit or another entry is missing. */
 		if (over_gap(r, t->entered, t->entered_cpu, cpu) ||
 		    (cpu != t->entered_cpu && !off)) {
 			r->tot.cut++;
@@ -294,9 +291,7 @@ static void exact_begin(struct report *r, struct rthread *t, const struct rev *e
 	t->last = e->ts;
 }
 
-/*
- * The end of something whose key is known only now: it ran since the exit, or since the last end.
- */
+/* The end of what has its key only now: it ran since the exit, or the last end. */
 static void exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	uint64_t from = t->mark;

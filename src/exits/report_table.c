@@ -146,11 +146,8 @@ static int report_take_cell(struct report *r, struct cell *c, report_piece_fn *f
 			    u128 *part)
 {
 	struct report_piece p = {
-		.key = c->key,
-		.samples = c->timed + c->untimed,
-		.timed = c->timed,
-		.time = report_time(r, c->sum),
-		.cell = c,
+		.key = c->key, .samples = c->timed + c->untimed, .timed = c->timed,
+		.time = report_time(r, c->sum), .cell = c,
 	};
 	u128 rest = c->sum;
 	int ret;
@@ -502,10 +499,7 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 	if (r->opts.split) {
 		uint64_t left = row->total_time;
 
-		/*
-		 * Parts in ns whose sum is the total in ns: the rounding error is left in the
-		 * first.
-		 */
+		/* Parts in ns that add up to the total in ns: the first has the rounding error. */
 		for (int p = PART_KERNEL + 1; p < REPORT_PARTS; p++) {
 			row->part_time[p] = MIN(report_time(r, row->part_time[p]), left);
 			left -= row->part_time[p];
@@ -617,9 +611,7 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	if (key == KEY_NAME) {
 		_cleanup_free_ struct named *v = xcalloc(t->n + 1, sizeof(*v));
 
-		/*
-		 * The names are needed only for their order, and are long: rows keep only the rank.
-		 */
+		/* Names are only needed for their order, and are long: rows keep the rank. */
 		for (size_t i = 0; i < t->n; i++) {
 			v[i].row = &t->row[i];
 			report_key_name(r, v[i].row->key, v[i].name);

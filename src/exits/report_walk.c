@@ -547,10 +547,7 @@ static int open_streams(struct walk *w)
 
 	w->chunk = (uint32_t)(CHUNK_ALL / sizeof(*w->ev) / MAX(cap->nstream, (size_t)1));
 	w->chunk = MIN(MAX(w->chunk, (uint32_t)CHUNK_MIN), (uint32_t)CHUNK_MAX);
-	/*
-	 * A slice ends where the first array does: they are kept half full, or slices would be
-	 * tiny.
-	 */
+	/* A slice ends where its first array does: they are half full, or it would be tiny. */
 	w->low = w->chunk / 2;
 	w->st = xcalloc(cap->nstream + 1, sizeof(*w->st));
 	w->ev = xcalloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
@@ -600,8 +597,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	int ret;
 
 	w.entry = (struct rwhat){
-		.op = OP_ENTRY,
-		.begin = (uint8_t)r->rules->begin(&entry, &none),
+		.op = OP_ENTRY, .begin = (uint8_t)r->rules->begin(&entry, &none),
 		.end = (uint8_t)r->rules->end(&entry, &none),
 	};
 	w.entry.direct = w.entry.end == MARK_YES && w.entry.begin == MARK_NO ? OP_ENTRY : OP_NONE;

@@ -25,10 +25,7 @@
 #define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
 #define RING_KB	      64u     /* not used */
 
-/*
- * How the kernel names the maps. Two of maxima exist at a time, and the maps of an event must
- * differ.
- */
+/* The kernel's names of maps: those of an event, and of the two maxima, must differ. */
 #define COUNT_MAP "common_pid,exit_reason"
 #define SUM_MAP	  "pid,reason:vals=hitcount,lat"
 #define SPREAD_MAP "pid,reason,lat.log2:vals=hitcount,lat"
@@ -95,10 +92,7 @@ static void count_trigger(const struct exits_hist *h, const char *more, char *bu
 	snprintf(buf, size, "hist:keys=" COUNT_MAP ":size=%" PRIu64 "%s", h->size, more);
 }
 
-/*
- * The thread that wakes knows which one it wakes; all of the host have a cell, because it is not
- * known which of them will run vCPUs.
- */
+/* Who wakes knows whom: all threads of the host have a cell, as any may run a vCPU. */
 static int start_wakes(struct exits_run *x)
 {
 	struct exits_hist *h = x->hist;
@@ -156,10 +150,7 @@ static int start_times(struct exits_run *x)
 
 static int read_times(struct exits_run *x, bool last, struct khist *h);
 
-/*
- * Setting a trigger takes milliseconds. What was timed before all exits were counted is left out;
- * otherwise there would be more times than exits.
- */
+/* What was timed while triggers were set, for ms, is left out: or times were more than exits. */
 static int start_together(struct exits_run *x)
 {
 	struct khist h;

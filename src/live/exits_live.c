@@ -46,19 +46,14 @@ static void page_fill(const struct exits_run *x, const struct exits_view *v, str
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	*p = (struct exits_page){
-		.view = v,
-		.names = &x->names,
-		.isa = x->isa,
+		.view = v, .names = &x->names, .isa = x->isa,
 		.columns = x->target.group == EXITS_BY_REASON ? EXITS_COL_REASON :
 			   x->target.pid || x->target.threads ? EXITS_COL_TID : EXITS_COL_PID_TID,
 		.tid_header = x->target.threads ? "TIDS" : "TID",
 		.realtime_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec,
-		.elapsed_ns = util_now_ns() - x->interval_ns,
-		.lost = x->lost,
-		.lost_unknown = x->lost_unknown,
-		.engine = x->engine->name,
-		.target = x->target.title.s,
-		.first = !x->tables || x->c->file,
+		.elapsed_ns = util_now_ns() - x->interval_ns, .lost = x->lost,
+		.lost_unknown = x->lost_unknown, .engine = x->engine->name,
+		.target = x->target.title.s, .first = !x->tables || x->c->file,
 		.width = !x->c->file && isatty(STDOUT_FILENO) ? screen_width(STDOUT_FILENO) : 0,
 	};
 }
@@ -342,8 +337,7 @@ static int wait_loop(struct exits_run *x)
 	uint64_t step = interval_ns(x), now = x->begin_ns;
 	struct due d = {
 		.end = x->c->duration.set ? now + x->c->duration.v : 0,
-		.table = step ? now + step : 0,
-		.tick = x->engine->tick ? now : 0,
+		.table = step ? now + step : 0, .tick = x->engine->tick ? now : 0,
 		.alive = now,
 	};
 	int ret = 0;
@@ -409,9 +403,7 @@ static int exits_prepare(struct exits_run *x)
 {
 	int ret;
 
-	/*
-	 * Before anything is set in the kernel, so that Ctrl-C always finds us ready to remove it.
-	 */
+	/* Before the kernel is changed, so that Ctrl-C always finds us ready to undo it. */
 	x->signal_fd = session_signals(x->err);
 	if (x->signal_fd < 0)
 		return x->signal_fd;

@@ -101,10 +101,7 @@ static void who_vm(struct exits_run *x, const struct vm *vm)
 		uint32_t vcpu = EXITS_NONE;
 		size_t n = 0, without = 0;
 
-		/*
-		 * Any thread of the process may be a vCPU whose thread is unknown. If it is the
-		 * only one, whichever of them is seen to leave a guest is it.
-		 */
+		/* If one vCPU's thread is unknown, it is whichever is seen to leave a guest. */
 		if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
 			memory_out();
 		for (size_t i = 0; i < vm->n_vcpus; i++)

@@ -129,10 +129,7 @@ static int setup_instance(struct trace *t)
 	return ret ?: live_open(t->k, &t->cpus, true, &t->live, t->err);
 }
 
-/*
- * One line per event, as `kvmft merge` prints it but without the side:
- * TASK-TID  [CPU]  TIME  SYSTEM:EVENT: FIELDS
- */
+/* As `kvmft merge` prints it, without the side: TASK-TID  [CPU]  TIME  SYSTEM:EVENT: FIELDS */
 
 #define COMMS_MAX   65536		   /* then all are forgotten */
 #define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is trusted this long: exec changes it */
@@ -160,10 +157,7 @@ static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
 	return m;
 }
 
-/*
- * Threads that were gone before we looked: the kernel remembers the names of some, lines of "TID
- * NAME". Once a tick is enough.
- */
+/* The kernel remembers names of some threads that are gone: "TID NAME". Once a tick is enough. */
 static void comms_from_kernel(struct trace *t)
 {
 	_cleanup_free_ char *text = NULL;
@@ -306,10 +300,7 @@ static bool line_add(struct trace *t, const struct live_item *i)
 	return true;
 }
 
-/*
- * Every tick the rings are read and what can be ordered is printed. A reader that
- * goes away is noticed even if no event comes.
- */
+/* Rings are read every tick; a reader that has gone is noticed even without events. */
 
 #define FLUSH_AT (256u << 10)
 
@@ -381,10 +372,7 @@ static int loop_read(struct trace *t, bool last)
 	return ret ?: more;
 }
 
-/*
- * Never faster than the tick, even if there is much to read: the time between two reads is the
- * window in which late events find their place.
- */
+/* Never faster than the tick: between two reads late events find their place. */
 static int trace_loop(struct trace *t)
 {
 	uint64_t next = 0, end = UINT64_MAX;

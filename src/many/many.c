@@ -72,10 +72,7 @@ static int one(struct many *m, size_t i, int fd)
 	return ret || !h.notes ? ret : full_write(fd, notes.s, h.notes, NULL);
 }
 
-/*
- * Takes the next capture from at on; false: there is none. To take and to say whose it is are one
- * step, so no process can be killed in between.
- */
+/* Takes the next capture, and says so, in one step: a kill leaves none in between. False: none. */
 static bool many_claim(struct many *m, size_t w, size_t *at)
 {
 	uint32_t none = 0;

@@ -200,8 +200,7 @@ static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 		struct vcpu *v = &vm->vcpu[id];
 
 		*v = (struct vcpu){ .vm = vm,
-				    .truth = &vm->truth->vcpu[id],
-				    .id = id,
+				    .truth = &vm->truth->vcpu[id], .id = id,
 				    .halts = !i && !id,
 				    .mem = vm->mem + (size_t)id * VCPU_MEM };
 		ret = vcpu_make(vm, v);
@@ -235,9 +234,7 @@ static int offset_change(struct vcpu *v)
 	return ioctl(v->fd, KVM_SET_MSRS, m) != 1 ? fails(v->vm->all, "KVM_SET_MSRS") : 0;
 }
 
-/*
- * In the middle of a round; vCPU 1 follows vCPU 0. 0; -ECANCELED: the guest has run long enough.
- */
+/* Within a round; vCPU 1 follows vCPU 0. 0; -ECANCELED: the guest has run for long enough. */
 static int round_done(struct vcpu *v)
 {
 	struct run *r = v->vm->all;

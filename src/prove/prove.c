@@ -54,16 +54,10 @@ static int run_guest(struct parts *x)
 static int run_recorder(struct parts *x)
 {
 	struct record_config c = {
-		.output = x->host,
-		.clock = kclock_default(),
-		.marker = RECORD_MARKER_NONE,
-		.profile = -1,
-		.as = RECORD_AS_HOST,
-		.quiet = true,
+		.output = x->host, .clock = kclock_default(), .marker = RECORD_MARKER_NONE,
+		.profile = -1, .as = RECORD_AS_HOST, .quiet = true,
 		.control = { .on = true,
-			     .fd = x->go,
-			     .outlive = true,
-			     .news = tell_live,
+			     .fd = x->go, .outlive = true, .news = tell_live,
 			     .ctx = x },
 	};
 	char pid[16], *none = NULL;
@@ -259,10 +253,7 @@ static void judge_offsets(struct prove_vm *v, const struct truth_vm *vm, const s
 
 COMPARE_BY(by_size, uint64_t, );
 
-/*
- * From each interrupt to the first stamp behind it. One that came before the guest had halted woke
- * nobody; after the change both vCPUs share a CPU.
- */
+/* From interrupts to the next stamp. One before a halt woke nobody; later both share a CPU. */
 static void judge_wakes(struct prove *p, const struct truth *t, const struct epoch_vm *e)
 {
 	const struct truth_vcpu *v = &t->vm[0].vcpu[0];

@@ -148,10 +148,7 @@ static int no_such_answer(struct agent *a, const char *what)
 	return err_set(a->err, EBADMSG, "%s: %s: not a valid answer", a->name, what);
 }
 
-/*
- * The request `what`: arguments is what goes between their braces. *answer is borrowed until the
- * next one.
- */
+/* The request `what`, its arguments between their braces. *answer: until the next one. */
 static int agent_ask(struct agent *a, const char *what, const struct sbuf *arguments,
 		     struct jval *answer)
 {
@@ -170,8 +167,7 @@ static int agent_ask(struct agent *a, const char *what, const struct sbuf *argum
 		ret = side_ask(&(struct side_question){ .prefix = a->command,
 							.what = what,
 							.words = (const char *const[]){ b.s, NULL },
-							.input = -1,
-							.hangup = a->hangup,
+							.input = -1, .hangup = a->hangup,
 							.max = ANSWER_MAX,
 							.out = &a->answer },
 			       &said);
@@ -248,9 +244,7 @@ int agent_open(struct agent *a, const struct side_spec *spec, int hangup, struct
 	int ret;
 
 	*a = (struct agent){ .name = spec->agent,
-			     .fd = -1,
-			     .hangup = hangup,
-			     .err = err,
+			     .fd = -1, .hangup = hangup, .err = err,
 			     .command = spec->command.n ? &spec->command : NULL };
 	if (a->command)
 		return 0;

@@ -208,10 +208,7 @@ pid_t side_shell(const char *command, const char *session, mode_t mask)
 	_exit(127);
 }
 
-/*
- * Reads two pipes to their ends; -ETIMEDOUT if that takes too long, -EINTR if the result is not
- * wanted any more.
- */
+/* Reads two pipes to their ends; -ETIMEDOUT: too slow, -EINTR: not wanted any more. */
 static int listen_both(const struct side_question *q, int out_fd, int err_fd, uint64_t begin,
 		       struct sbuf *words)
 {
@@ -370,11 +367,7 @@ void side_host_main(void *arg, int said)
 	struct side_said end = { .what = SAID_END };
 
 	h->c->control = (struct record_control){
-		.on = true,
-		.fd = h->orders,
-		.outlive = true,
-		.news = host_news,
-		.ctx = &said,
+		.on = true, .fd = h->orders, .outlive = true, .news = host_news, .ctx = &said,
 	};
 	h->c->duration.set = false; /* of all sides together, counted by another process */
 	end.ret = record_run(h->c, h->argv, h->note, &end.err);
@@ -591,11 +584,7 @@ static int receive_result(struct receive *r, int ret)
 int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err)
 {
 	struct receive r = {
-		.c = c,
-		.note = note,
-		.err = err,
-		.dir = -1,
-		.sigfd = -1,
+		.c = c, .note = note, .err = err, .dir = -1, .sigfd = -1,
 		.side = { .to = -1, .from = -1, .words = -1 },
 	};
 	mode_t old = umask(077);

@@ -38,10 +38,7 @@ struct push_answer {
 	char path[sizeof(((struct side_push *)NULL)->path)];
 };
 
-/*
- * Runs words there; input: a file for it to read (-1 = none), not for an agent. 0 or -errno, err
- * set.
- */
+/* Runs words there; input: a file to read (-1: none), not for an agent. 0 or -errno, err. */
 static int push_in_guest(struct push *p, const char *const *words, int input, struct sbuf *out)
 {
 	const struct side_question q = {

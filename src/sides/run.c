@@ -326,10 +326,7 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 		util_close_fd(&s->words);
 	if (!s->teller && !s->transport)
 		return; /* its turn comes when the host records */
-	/*
-	 * Its side has ended; or it did not end when it should have; or something that its command
-	 * left behind holds the pipe.
-	 */
+	/* Its side ended, or should have; or what its command left behind holds the pipe. */
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);
 	} else if (s->state == SIDE_STOPPING && !s->killed) {
@@ -341,9 +338,7 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 					  : NULL;
 		char bytes[32];
 
-		/*
-		 * It was told to end: what its ring still holds may take a while, but not for ever.
-		 */
+		/* It was told to end: what its ring still holds may take a while, not for ever. */
 		if (why) {
 			x->note("%s: was told to end and %s: it is given up", s->name, why);
 			give_up(s);
@@ -802,15 +797,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		 note_fn *note, struct kvmft_err *err)
 {
 	struct sides x = {
-		.c = c,
-		.host = host,
-		.argv = argv,
-		.note = note,
-		.err = err,
-		.parent = -1,
-		.dir = -1,
-		.file = -1,
-		.sigfd = -1,
+		.c = c, .host = host, .argv = argv, .note = note, .err = err, .parent = -1,
+		.dir = -1, .file = -1, .sigfd = -1,
 	};
 	_cleanup_(sbuf_free) struct sbuf left = { 0 };
 	unsigned int swept;

@@ -141,10 +141,7 @@ int sides_put(struct sides *x,
 /* Parses the list of guests into (*spec)[*n], which undo() of run.c frees. */
 int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	       struct kvmft_err *err) __must_check;
-/*
- * Splits text at blanks; quotes and backslashes protect their contents, and nothing else is
- * special. what: for messages.
- */
+/* Splits text at blanks; quotes and backslashes protect, nothing else. what: for messages. */
 int side_split(const char *text, const char *what, struct remote_words *w,
 	       struct kvmft_err *err) __must_check;
 
@@ -159,10 +156,7 @@ int sides_start_guest(struct sides *x, struct side *s) __must_check;
 /* ---- process.c ---- */
 
 int side_pipe(int fds[2], struct kvmft_err *err) __must_check;
-/*
- * Starts a process that runs fn, which does not return, with its end of the pipe to us; signals are
- * blocked as here.
- */
+/* Starts a process that runs fn, which does not return, with its end of our pipe. */
 typedef void side_fn(void *arg, int said);
 int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __must_check;
 /* A shell runs command, with the session's path in KVMFT_SESSION: its PID, or -errno. */
@@ -191,23 +185,14 @@ struct side_question {
 int side_ask(const struct side_question *q, struct kvmft_err *err) __must_check;
 /* The last line of a program's output, which is cut there. */
 const char *side_last_line(struct sbuf *said);
-/*
- * Runs this program itself in directory dir, with these words and "." behind them; standard files
- * stay as they are. Its PID, or -errno.
- */
+/* Runs this program in directory dir, with these words and "." after them. Its PID, or -errno. */
 int side_self(const struct remote_words *words, int dir, struct kvmft_err *err) __must_check;
 /* Like side_exec(), but the process runs fn, whose result is its exit status. */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
-/*
- * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of
- * read(), -EPIPE at its end.
- */
+/* What a side's process says, made harmless; stores: one of store.c. 0, -errno, -EPIPE: its end. */
 int side_hear(const struct side *s, bool stores, struct side_said *said) __must_check;
-/*
- * An order to a side; one that is gone does not receive it. -EAGAIN: nor does one that has not read
- * thousands of them, and must not hold up the others.
- */
+/* An order to a side, unless it is gone; -EAGAIN: it has not read thousands of them. */
 int side_order(struct side *s, const char *order);
 void side_close(struct side *s);
 
@@ -235,10 +220,7 @@ uint64_t side_least_free(int dir, const struct opt_u64 *given);
 /* ---- agent.c: what it can do in its guest: run programs, read and write files ---- */
 
 #define AGENT_NONE UINT64_MAX /* no handle, no process */
-/*
- * Bytes of a file for one request: in base64, with what surrounds it, still one word of a command
- * (128 KiB on Linux).
- */
+/* Bytes of a file for one request: in base64 still one word of a command (128 KiB). */
 #define AGENT_PIECE (64u << 10)
 
 struct agent {
@@ -269,26 +251,17 @@ int agent_file_close(struct agent *a, uint64_t handle) __must_check;
  */
 int agent_run(struct agent *a, const char *const *words, struct sbuf *out) __must_check;
 
-/*
- * The process that reaches a guest through its agent: standard input, output and error are as those
- * of a command; an exit status.
- */
+/* The process that reaches a guest by its agent, with a command's files; an exit status. */
 int side_qga_main(const struct side_spec *spec, const char *program);
 
 /* ---- push.c ---- */
 
-/*
- * Starts a process that copies the program into the guest, and removes it when told to, or when
- * this process is gone. It does not use the terminal.
- */
+/* Starts a process that copies the program there, and removes it when told, or when we end. */
 int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
 	__must_check;
 /* It has answered: side_push.path is the program there. 0 or -errno with err set. */
 int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
-/*
- * runs: it runs there, and has removed itself; else it never will, and what is left of it is
- * removed.
- */
+/* runs: it runs there, and has removed itself; else it never will: what is left is removed. */
 void side_push_end(struct side *s, bool runs, note_fn *note);
 /* A name that nobody can guess, in a directory of a guest. */
 int side_random_name(char *buf, size_t size, const char *folder,

@@ -173,10 +173,7 @@ static int guest_words(const struct sides_config *s, const struct side_spec *spe
 		   : side_split(s->command, "--guest-command", w, err);
 }
 
-/*
- * Sessions that are not to be kept, in memory; their names identify their owner, as those of
- * instances do, so that what a killed kvmft left is found.
- */
+/* Sessions not to be kept, in memory, named by their owner: a killed kvmft's are found. */
 
 /* The first one that exists; the second may offer little memory, the last is a disk. */
 static const char *const places[] = { "/dev/shm", "/run", "/tmp" };
@@ -428,8 +425,7 @@ int sides_start_guest(struct sides *x, struct side *s)
 {
 	const struct record_config *h = x->host;
 	const struct stream_limits limits = {
-		.max_size = h->max_size.v,
-		.min_free = side_least_free(x->dir, &h->min_free),
+		.max_size = h->max_size.v, .min_free = side_least_free(x->dir, &h->min_free),
 		.keep = h->keep.v,
 	};
 	int in[2], out[2], ret = side_pipe(in, x->err);

@@ -23,10 +23,7 @@ static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 	_cleanup_free_ uint32_t *tid = NULL;
 	size_t n = 0;
 
-	/*
-	 * Interrupts come from any thread of a VMM; for two VMs of one process it is not known
-	 * whose they are.
-	 */
+	/* Interrupts come from any thread of a VMM: of two VMs in a process they are either's. */
 	if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
 		memory_out();
 	for (size_t i = 0; i < n && vm->n_vcpus; i++)
@@ -61,10 +58,7 @@ static int find_vms(struct stuck *s)
 		ret = vm_list_none(s->vms, s->err);
 	else if (s->c->syms && s->vms->n > 1)
 		ret = err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
-	/*
-	 * A file for each vCPU is kept open, for which the soft limit, usually 1,024, may be too
-	 * low.
-	 */
+	/* A file is open for each vCPU: the soft limit, usually 1,024, may be too low. */
 	want = FILES_BESIDE;
 	for (size_t i = 0; i < s->vms->n; i++)
 		want += s->vms->vm[i].n_vcpus;
@@ -122,10 +116,7 @@ static int look_on(struct stuck *s)
 			if (s->c->engine <= STUCK_ENGINE_AUTO)
 				stuck_hist_some(s);
 		}
-		/*
-		 * Not in step with timers, which wake guests: otherwise all looks would find them
-		 * in the same state. A look that was late is not made up for.
-		 */
+		/* Not in step with timers, which wake guests. A late look is not made up for. */
 		next += step / 4 * 3 + step / 16 * (turn++ * 5 % 8);
 		next = MAX(next, util_now_ns());
 		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
@@ -139,10 +130,7 @@ static int look_on(struct stuck *s)
 
 /* ---- the result ---- */
 
-/*
- * For a thread that waits in the VMM, or computes there: its memory is not read while a thread of
- * it hangs in the kernel.
- */
+/* Of a thread in the VMM; its memory is not read while one of it hangs in the kernel. */
 static void peek(const struct stuck *s, struct stuck_vcpu *c)
 {
 	bool blocked = false;

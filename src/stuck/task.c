@@ -7,10 +7,7 @@
 
 #include <sys/syscall.h>
 
-/*
- * Whether the CPU controller of a cgroup kept a thread from running. libvirt has a cgroup
- * for each vCPU, and the limit may be on any of those above it.
- */
+/* Did a cgroup's CPU limit stop a thread? libvirt has one for each vCPU, or any above may. */
 
 /* Where a hierarchy with the CPU controller may be mounted, and its line in /proc/PID/cgroup. */
 static const struct {
@@ -289,10 +286,7 @@ void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid)
 	if (tid)
 		t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (t->dir >= 0) {
-		/*
-		 * How often, and how long, the cgroup of a thread and those above it were throttled
-		 * in between.
-		 */
+		/* How often, and how long, a thread's cgroups were throttled in between. */
 		t->throttle = (struct stuck_throttle){ 0 };
 		task_walk(t->dir, add_up, &t->throttle);
 	}
@@ -376,10 +370,7 @@ static enum stuck_at at_of(struct stuck_task *t)
 		if (t->state == 'D')
 			return STUCK_AT_WAIT;
 		if (t->in_run)
-			/*
-			 * The kernel function in which a halted vCPU sleeps, by the names that
-			 * compilers made of it.
-			 */
+			/* Where a halted vCPU sleeps in the kernel, by compilers' names of it. */
 			return (!t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
 				wchan_is(t, "vmx_") || wchan_is(t, "svm_"))
 				       ? STUCK_AT_HALT

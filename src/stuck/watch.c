@@ -32,10 +32,7 @@ static const enum event_role roles[] = {
 
 /* ---- what an event says ---- */
 
-/*
- * Exits that the host caused: they may come at any instruction. So do those of a guest that waits
- * for a lock.
- */
+/* Exits that the host causes, at any instruction; so do those of a wait for a lock. */
 static enum stuck_what what_exit(struct exit_why w)
 {
 	switch (exit_kind(w)) {
@@ -78,10 +75,7 @@ static void watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w,
 		stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
 }
 
-/*
- * What an exit was for comes after it, or before: SVM's fast path was traced so until 6.12. A timer
- * of the guest's, for instance.
- */
+/* What an exit was for comes after it, or before: SVM's fast path until 6.12. */
 static void take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, uint64_t b)
 {
 	bool upkeep = stuck_is_upkeep(what, a, b);
@@ -118,16 +112,10 @@ void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct 
 	c = of_thread(s, &s->by_tid, rec);
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
 		f[i] = event_u64(e, i, rec);
-	/*
-	 * Where interrupts are posted, the event that one was accepted also means that the guest
-	 * got it.
-	 */
+	/* Where interrupts are posted, that one was accepted also means that the guest got it. */
 	if (role == EV_ACCEPT || role == EV_APICV_ACCEPT)
 		take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
-	/*
-	 * What a GIC has is for the vCPU it names if it is private; whether the guest takes it is
-	 * in no event.
-	 */
+	/* A GIC's private interrupt is for the vCPU it names; whether that takes it is unknown. */
 	if (role == EV_VGIC && f[2] && f[1] < GIC_SHARED)
 		take_irq(s, STUCK_INJECT, rec, f);
 	if (!c)

@@ -306,10 +306,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 	if (c->v.at_pm[STUCK_AT_USER] >= 500)
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	add_rate(s, c, b);
-	/*
-	 * It may wait elsewhere than in its idle loop: on arm64 a delay can be a halt, a panic's,
-	 * too.
-	 */
+	/* It may wait outside its idle loop: on arm64 a delay, also a panic's, can be a halt. */
 	r = stuck_most(&c->obs, STUCK_HLT, STUCK_HLT);
 	if (r && s->syms) {
 		sbuf_addf(b, ", %s at ", reason_text(s, r, buf));
@@ -321,10 +318,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 
 /* ---- a VM ---- */
 
-/*
- * A halted vCPU merely has nothing to do as long as another one makes progress; if none does,
- * whatever there was to do is held up.
- */
+/* A halted vCPU has nothing to do, unless no other one progresses: then something is held up. */
 static const char *verdict(const struct stuck_vcpu *c, size_t n)
 {
 	size_t known = 0, on = 0, held = 0;
