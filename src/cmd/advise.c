@@ -112,8 +112,7 @@ static int advise_live(void *opts, struct kvmft_err *err)
 {
 	const struct advise_opts *o = opts;
 	const struct captures_live l = {
-		.format = advise_formats[MAX(o->format, 0)],
-		.sel = o->v.vm,
+		.format = advise_formats[MAX(o->format, 0)], .sel = o->v.vm,
 		.page = &o->file.page_opts,
 	};
 	struct record_config host = {
@@ -123,22 +122,6 @@ static int advise_live(void *opts, struct kvmft_err *err)
 	if (o->v.khz.set)
 		return err_usage(err, "option --tsc-khz goes with HOST");
 	return captures_live("advise", &host, &l, err);
-}
-
-/* The VM that was asked for, or the only one. */
-static int predict_vm(const struct advised *d, size_t *vm, struct kvmft_err *err)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < d->a->n; i++) {
-		if (!advise_shown(d->a, i))
-			continue;
-		*vm = i;
-		n++;
-	}
-	return n == 1 ? 0
-		      : err_usage(err, "%s has %zu VMs that ran: give one with --vm",
-				  d->v.p->host.cap->path, n);
 }
 
 int advise_predict(const char *rule, const char *sel, char **path, FILE *f, struct kvmft_err *err)
@@ -155,8 +138,19 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 	if (is == ADVICE_RULES || advice_rules[is].cost == ADVICE_COUNT)
 		return err_usage(err, "'%s' is no rule of kvmft advise with a cost", rule);
 	for (int i = 0; i < 2 && !ret; i++) {
-		ret = advised_read(&d[i], &o, 1, path + i, err) ?: predict_vm(&d[i], &vm[i], err);
+		size_t n = 0;
+
+		ret = advised_read(&d[i], &o, 1, path + i, err);
 		a[i] = d[i].a;
+		/* The VM that was asked for, or the only one. */
+		for (size_t k = 0; !ret && k < a[i]->n; k++)
+			if (advise_shown(a[i], k)) {
+				vm[i] = k;
+				n++;
+			}
+		if (!ret && n != 1)
+			ret = err_usage(err, "%s has %zu VMs that ran: give one with --vm",
+					d[i].v.p->host.cap->path, n);
 		if (!ret && !advise_known(a[i], vm[i], (enum advice)is))
 			ret = err_lack(err, ENODATA,
 				       "%s cannot answer %s: `kvmft advise` says what to record",

@@ -112,14 +112,6 @@ static bool is_capture(const char *path)
 	return dir_has(path, "meta") || dir_has(path, "seg000000");
 }
 
-/* A file written by tracing programs, by its name. */
-static bool is_file_of_trace(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 4 && (!strcmp(name + n - 4, ".dat") || !strcmp(name, "perf.data"));
-}
-
 static int list_add(struct operands *o, const char *path, struct str_list *list,
 		    struct kvmft_err *err)
 {
@@ -160,9 +152,7 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	n = scandir(path, &d, NULL, alphasort);
 	if (n < 0)
 		return depth ? left_out(o, path, strerror(errno)) : 0;
-	/*
-	 * What is in a directory, by name. taken: its captures are a session that is on the list.
-	 */
+	/* What is in a directory, by name. taken: its captures are in a session of the list. */
 	taken = s.n > 0;
 	len = strlen(path);
 	ret = 0;
@@ -170,6 +160,7 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 		len--;
 	for (int i = 0; i < n && !ret; i++) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		const size_t end = strlen(d[i]->d_name);
 		struct stat st;
 
 		if (strcmp(path, "."))
@@ -180,7 +171,9 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 			continue;
 		else if (S_ISDIR(st.st_mode))
 			ret = add_below(o, b.s, sessions, depth + 1, list, err);
-		else if (S_ISREG(st.st_mode) && is_file_of_trace(d[i]->d_name))
+		else if (S_ISREG(st.st_mode) && end > 4 &&
+			 (!strcmp(d[i]->d_name + end - 4, ".dat") ||
+			  !strcmp(d[i]->d_name, "perf.data")))
 			ret = list_add(o, b.s, list, err);
 	}
 	while (n--)

@@ -209,8 +209,7 @@ static int clock_live(void *opts, struct kvmft_err *err)
 {
 	struct clock_opts *o = opts;
 	const struct captures_live l = {
-		.format = clock_formats[MAX(o->format, 0)],
-		.sel = o->v.vm,
+		.format = clock_formats[MAX(o->format, 0)], .sel = o->v.vm,
 		.page = &o->file.page_opts,
 		.more = { o->watch ? "--watch" : NULL, o->v.clock >= 0 ? "--clock" : NULL,
 			  o->v.clock >= 0 ? out_clock_names[o->v.clock] : NULL },

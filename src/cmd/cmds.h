@@ -46,9 +46,7 @@ COMMANDS(DECLARE, DECLARE)
 /* `kvmft diff --predict RULE`: an exit code, or -errno with err. path: BEFORE and AFTER. */
 int advise_predict(const char *rule, const char *sel, char **path, FILE *f, struct kvmft_err *err);
 
-/*
- * qemu_left_sweep(); NULL: the small build leaves what was switched on in QEMUs to a whole kvmft.
- */
+/* qemu_left_sweep(); NULL: the small build leaves QEMUs to a whole kvmft. */
 extern int (*const reset_qemu)(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 			       struct kvmft_err *err);
 
@@ -217,10 +215,7 @@ int top_check(const struct opt_u64 *top, struct kvmft_err *err) __must_check;
 
 /* HOST GUEST[=SEL]... in the place of the operand `at`, if that is a session and there is one. */
 int captures_at(struct operands *o, int at, struct kvmft_err *err) __must_check;
-/*
- * The same for an option: *input becomes the host. s: the session, to be freed by the caller with
- * session_free(); it has n = 0 if *input is not one.
- */
+/* The same for an option: *input becomes the host. *s is to be freed; n = 0: no session. */
 int captures_host(struct operands *o, const char **input, struct session *s,
 		  struct kvmft_err *err) __must_check;
 /* A copy of text that lives as long as the operands. */
@@ -244,10 +239,7 @@ struct captures_live {
 	const struct page_opts *page;
 	const char *more[3]; /* further words; NULL: none */
 };
-/*
- * Records this host, its default events, for as long as `host` says, and has command `name` of this
- * program read that. It is gone then.
- */
+/* Records this host's default events as `host` says, and has command `name` read them. */
 int captures_live(const char *name, struct record_config *host, const struct captures_live *l,
 		  struct kvmft_err *err) __must_check;
 /* For a short one of those: returns when it has ended. */

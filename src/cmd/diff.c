@@ -85,10 +85,7 @@ static int diff_check(struct run *run)
 	const struct diff_opts *o = run->o;
 
 	run->ro = (struct report_opts){
-		.cls = class_find(o->event),
-		.vm = o->vm,
-		.vms = true,
-		.has_from = o->from,
+		.cls = class_find(o->event), .vm = o->vm, .vms = true, .has_from = o->from,
 		.has_to = o->to,
 	};
 	run->ro.split = run->ro.cls == class_find("vmexit");
@@ -209,9 +206,7 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 	const struct pairing *p = v->p;
 	struct side_ops ops = { .s = s };
 	struct lat_opts lo = { .want = { true, true, true, true },
-			       .vm = -1,
-			       .vcpu = -1,
-			       .each = diff_latency,
+			       .vm = -1, .vcpu = -1, .each = diff_latency,
 			       .ctx = s };
 	struct kvmft_err why = { .text = "" };
 	struct lat *l = NULL;
@@ -269,21 +264,6 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 	}
 	ret = ret ?: tl_error(p->t);
 	return err_why(run->err, ret, "cannot read %s", s->path);
-}
-
-static void tell_latency(struct run *run)
-{
-	const struct diff_side *s = run->d.side;
-
-	for (int k = 0; k < LAT_KINDS; k++)
-		if (s[0].answers[k] != s[1].answers[k])
-			sink_remark(&run->remarks, "%s is compared only if both have it: %s has not",
-			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
-	if (run->ro.split && !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED]) {
-		sink_remark(&run->remarks, "stolen time needs sched:sched_switch and "
-			    "sched:sched_wakeup in both captures,");
-		sink_remark(&run->remarks, "which are in the default events of `kvmft record`");
-	}
 }
 
 static int one_of_side(struct run *run, const struct recording *from, struct diff_side *s,
@@ -473,14 +453,10 @@ static int diff_show(struct run *run)
 {
 	const char *format = diff_formats[MAX(run->o->format, 0)];
 	const struct diff_doc doc = {
-		.d = &run->d,
-		.what = class_name(run->ro.cls),
-		.top = run->o->top.v,
-		.all = run->o->all,
-		.color = run->o->file.page.color,
+		.d = &run->d, .what = class_name(run->ro.cls), .top = run->o->top.v,
+		.all = run->o->all, .color = run->o->file.page.color,
 		.width = run->o->file.page.width,
-		.remark = (const char *const *)run->remarks.v,
-		.nremark = run->remarks.n,
+		.remark = (const char *const *)run->remarks.v, .nremark = run->remarks.n,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = view_output(&run->v[0], NULL, NULL, run->o->file.page.f);
@@ -576,7 +552,17 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	if (!ret) {
 		diff_machines(&run.d);
 		diff_compare(&run.d);
-		tell_latency(&run);
+		for (int k = 0; k < LAT_KINDS; k++)
+			if (run.d.side[0].answers[k] != run.d.side[1].answers[k])
+				sink_remark(&run.remarks, "%s is compared only if both have it: %s has not",
+					    lat_kind_names[k],
+					    run.d.side[run.d.side[0].answers[k] ? 1 : 0].path);
+		if (run.ro.split && !run.d.side[0].answers[LAT_SCHED] &&
+		    !run.d.side[1].answers[LAT_SCHED]) {
+			sink_remark(&run.remarks, "stolen time needs sched:sched_switch and "
+				    "sched:sched_wakeup in both captures,");
+			sink_remark(&run.remarks, "which are in the default events of `kvmft record`");
+		}
 	}
 	ret = ret ?: diff_show(&run);
 out:

@@ -169,21 +169,6 @@ static int db_begin(struct filling *f)
 	return ret ?: db_left_out(f, "no spikes", blame_new(t, &f->b.o, &f->b.b, f->v->err));
 }
 
-static int db_walk(struct filling *f)
-{
-	int ret = view_walk(f->v, TL_ITEM(db_item, f->db), TL_FEED(lat_feed, f->lat),
-			    TL_FEED(blame_find, f->b.b));
-
-	if (ret)
-		return ret;
-	if (f->lat)
-		lat_finish(f->lat);
-	if (f->b.b)
-		blame_found(f->b.b);
-	db_walked(f->db, f->v->w);
-	return 0;
-}
-
 static int db_exits(struct filling *f)
 {
 	struct report_opts ro = {
@@ -233,7 +218,14 @@ static int export_db(struct view *v, const struct export_opts *o, bool *complete
 		db_span(f.db, v->from, v->to);
 		v->from = 0; /* spikes may have begun before */
 		ret = ret ?: db_begin(&f);
-		ret = ret ?: db_walk(&f);
+		ret = ret ?: view_walk(v, TL_ITEM(db_item, f.db), TL_FEED(lat_feed, f.lat),
+				       TL_FEED(blame_find, f.b.b));
+		if (!ret && f.lat)
+			lat_finish(f.lat);
+		if (!ret && f.b.b)
+			blame_found(f.b.b);
+		if (!ret)
+			db_walked(f.db, v->w);
 		ret = ret ?: export_tell(v, complete);
 		ret = ret || !f.b.b ? ret : blaming_explain(&f.b);
 		if (!ret && f.b.b)

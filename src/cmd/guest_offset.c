@@ -67,28 +67,6 @@ static int no_way(const struct guest_offset *o, const char *variable, const char
 			variable, why_not(o), line, instead);
 }
 
-/* Are this machine's trace clocks based on a kvmclock, and do we know how? */
-static int offset_check(const struct guest_offset *o, struct kvmft_err *err)
-{
-	const struct kguest_clock *g = &o->g;
-
-	if (!g->kvm_guest)
-		return err_lack(
-			err, ENOTSUP,
-			"this machine is not a KVM guest: run it in the guest whose trace is to be "
-			"converted");
-	if ((g->sched_known && g->sched_is_tsc) ||
-	    (!g->has_kvm_offset && booted_with("no-kvmclock")))
-		return err_lack(
-			err, ENOTSUP,
-			"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
-			"with clock x86-tsc on both sides, and add the TSC offset on the host");
-	if (!g->has_kvm_offset)
-		return no_way(o, "kvm_sched_clock_offset", "kvm-clock: using sched offset",
-			      "trace with clock x86-tsc instead", err);
-	return 0;
-}
-
 static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *err)
 {
 	if (o->unstable)
@@ -102,10 +80,7 @@ static int check_kernel_offset(const struct guest_offset *o, struct kvmft_err *e
 	return 0;
 }
 
-/*
- * What has to be added to a stamp of that clock to get kvmclock, ns (struct sched_offsets),
- * wrapping.
- */
+/* What makes kvmclock of a stamp of that clock, ns (struct sched_offsets), wrapping. */
 static uint64_t offset_of(const struct kguest_clock *g, int clock)
 {
 	return (uint64_t)g->kvm_offset - (clock == CLOCK_LOCAL ? 0 : (uint64_t)g->kernel_offset);
@@ -157,7 +132,7 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 {
 	const struct guest_offset_opts *opt = opts;
 	struct guest_offset o = { .unstable = false };
-	int ret;
+	int ret = 0;
 	_cleanup_free_ char *log = NULL;
 	struct kvmft_err why = { .text = "" };
 	struct ktracefs *t = NULL;
@@ -179,9 +154,18 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	else
 		klog_parse_sched(log, &s);
 	o.unstable = s.unstable;
-	ret = offset_check(&o, err);
-	if (ret)
-		return ret;
+	/* Are this machine's trace clocks based on a kvmclock, and do we know how? */
+	if (!o.g.kvm_guest)
+		return err_lack(err, ENOTSUP, "this machine is not a KVM guest: run it in the guest whose "
+				"trace is to be converted");
+	if ((o.g.sched_known && o.g.sched_is_tsc) ||
+	    (!o.g.has_kvm_offset && booted_with("no-kvmclock")))
+		return err_lack(err, ENOTSUP,
+				"sched_clock of this guest is the TSC, not kvmclock (no-kvmclock): trace "
+				"with clock x86-tsc on both sides, and add the TSC offset on the host");
+	if (!o.g.has_kvm_offset)
+		return no_way(&o, "kvm_sched_clock_offset", "kvm-clock: using sched offset",
+			      "trace with clock x86-tsc instead", err);
 	if (opt->clock < 0)
 		return offset_print_all(&o, err);
 	if (opt->clock != CLOCK_LOCAL)

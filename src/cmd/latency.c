@@ -125,22 +125,6 @@ static int latency_check(struct latency *m, const char *kinds)
 	return rate_check(&o->v.khz, m->v.err) ?: only_vcpu(&o->vcpu, &m->lo.vcpu, m->v.err);
 }
 
-static bool any_result(const struct latency *m)
-{
-	const bool *want = lat_answers(m->lat);
-	struct lat_times times;
-
-	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		if (lat_has_table(m->lat, (enum lat_table_id)id) &&
-		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
-			return true;
-	/* That a vCPU was never robbed is an answer, too. */
-	for (size_t i = 0; want[LAT_SCHED] && i < lat_vcpus(m->lat); i++)
-		if (lat_vcpu_times(m->lat, i, &times))
-			return true;
-	return false;
-}
-
 /* Nothing was measured: what the captures lack, or what became of what they have. */
 static int no_result(const struct latency *m)
 {
@@ -204,23 +188,6 @@ static int error_again(const struct latency *m)
 	if ((ssize_t)more > 0)
 		return -EIO;
 	return tl_error(first) ? 0 : tl_error(again);
-}
-
-/* All events of both sides, walked again, and the results beside them. */
-static int latency_page(struct latency *m, const struct lat_format *fmt, const struct lat_view *v)
-{
-	struct out *out = &m->again.out;
-	_cleanup_(sbuf_free) struct sbuf json = { 0 };
-	int ret = error_again(m);
-
-	fmt->print(v, &json);
-	if (!ret) {
-		out_begin(out, m->again.p->t, out_format_find(fmt->name), v->clock, m->again.f);
-		out_html_latency(out, xsbuf_text(&json));
-		out_html_spikes(out, m->spikes);
-	}
-	ret = ret ?: tl_walk(m->again.p->t, TL_ITEM(out_item, out));
-	return ret ?: error_again(m);
 }
 
 /* What both sides did during each of the worst cases. */
@@ -289,8 +256,19 @@ static int latency_show(struct latency *m, int argc, char **argv)
 	if (!ret && !fmt->page)
 		fmt->print(&v, &b);
 	ret = ret ?: view_output(to, NULL, m->o->file.out, m->o->file.page.f);
-	if (!ret)
-		ret = view_end(to, fmt->page ? latency_page(m, fmt, &v) : sbuf_write(&b, to->f));
+	if (!ret && fmt->page) { /* all events of both sides, again, and the results beside them */
+		fmt->print(&v, &b);
+		ret = error_again(m);
+		if (!ret) {
+			out_begin(&to->out, to->p->t, out_format_find(fmt->name), v.clock, to->f);
+			out_html_latency(&to->out, xsbuf_text(&b));
+			out_html_spikes(&to->out, m->spikes);
+		}
+		ret = ret ?: tl_walk(to->p->t, TL_ITEM(out_item, &to->out));
+		ret = view_end(to, ret ?: error_again(m));
+	} else if (!ret) {
+		ret = view_end(to, sbuf_write(&b, to->f));
+	}
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		for (size_t i = 0;
 		     v.story[id] && i < lat_table(v.lat, (enum lat_table_id)id)->nworst; i++)
@@ -320,7 +298,8 @@ static void wait_ran(void *ctx, size_t vm, uint32_t vcpu, const struct process_r
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct latency m = { .o = opts, .v.err = err };
-	bool complete = true;
+	bool complete = true, any = false;
+	struct lat_times times;
 	const char *kinds = !m.o->waits && has_kinds(opts, argv[0]) ? argv[0] : NULL;
 	int ret = latency_check(&m, kinds);
 
@@ -358,7 +337,13 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				cli_note("%s is left out: %s", lat_kind_names[k], why);
 			complete &= !why || !named;
 		}
-		if (!ret && !any_result(&m))
+		for (unsigned int id = 0; id < LAT_TABLES; id++)
+			any |= lat_has_table(m.lat, (enum lat_table_id)id) &&
+			       lat_table(m.lat, (enum lat_table_id)id)->ngroup;
+		/* That a vCPU was never robbed is an answer, too. */
+		for (size_t i = 0; lat_answers(m.lat)[LAT_SCHED] && i < lat_vcpus(m.lat); i++)
+			any |= lat_vcpu_times(m.lat, i, &times);
+		if (!ret && !any)
 			ret = no_result(&m);
 	}
 	ret = ret ?: latency_show(&m, argc, argv);
@@ -377,10 +362,8 @@ int report_waits(const struct process_opts *p, struct kvmft_err *err)
 	struct latency_opts o = {
 		.file.page = *p->page,
 		.v = { .vm = p->vm, .khz = *p->khz, .clock = -1 },
-		.format = p->format,
-		.worst.v = MIN(p->top ?: 3, (size_t)WORST_MAX),
-		.waits = p->waits,
-		.top = p->top ?: SIZE_MAX,
+		.format = p->format, .worst.v = MIN(p->top ?: 3, (size_t)WORST_MAX),
+		.waits = p->waits, .top = p->top ?: SIZE_MAX,
 	};
 
 	return latency_run(&o, (int)p->nguest + 1, p->captures, err);

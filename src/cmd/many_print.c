@@ -217,10 +217,7 @@ static int many_print_all(struct many *m, const struct many_doc *d, struct sum *
 			bool head = !*good;
 			bool first = true;
 
-			/*
-			 * A header for all of them, and each row preceded by the name of its
-			 * capture.
-			 */
+			/* One header for all, and the capture's name before each row. */
 			for (const char *p = r.text.s, *end; p && *p; p = end) {
 				end = strchrnul(p, '\n');
 				end += *end == '\n';

@@ -30,25 +30,6 @@ static int pick_add_vcpus(struct pick *p, const char *list)
 	return 0;
 }
 
-/* A side that does not exist would silently show nothing. */
-static int add_side(struct pick *p, const struct timeline *t, const char *side, bool gone,
-		    struct kvmft_err *err)
-{
-	bool known =
-		gone || !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
-
-	for (size_t i = 0; i < tl_sources(t); i++)
-		known |= pick_side_is(t, tl_source(t, i), side);
-	if (!known)
-		return err_usage(
-			err,
-			"option --side: '%s' is neither host nor guest nor qemu nor the name "
-			"of a guest here",
-			side);
-	pick_add_side(p, side);
-	return 0;
-}
-
 static int usage(struct kvmft_err *err, const char *option, int ret)
 {
 	if (ret == -EINVAL)
@@ -77,9 +58,7 @@ static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
 		if (s->nparts > BLAME_PARTS + 1 || (size_t)(end - p) < size)
 			return -EINVAL;
 		s->part = (struct blame_part *)p;
-		/*
-		 * Checks what came from a process that read untrusted captures: indices and texts.
-		 */
+		/* From a process that read untrusted captures: check indices and texts. */
 		sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES;
 		s->of[sizeof(s->of) - 1] = '\0';
 		for (size_t i = 0; sane && i < s->nparts; i++) {
@@ -264,8 +243,20 @@ static int merge_ask(struct merge *m)
 	for (size_t i = 0; i < o->grep.n && !ret; i++)
 		ret = usage(m->v.err, "--grep", pick_add_match(m->pick, o->grep.v[i], m->v.err));
 	/* A side that is not here may belong to a guest that was left out. */
-	for (size_t i = 0; i < o->side.n && !ret; i++)
-		ret = add_side(m->pick, m->v.p->t, o->side.v[i], m->left_out, m->v.err);
+	for (size_t i = 0; i < o->side.n && !ret; i++) {
+		const char *side = o->side.v[i];
+		bool known = m->left_out || !strcmp(side, "host") || !strcmp(side, "guest") ||
+			     !strcmp(side, "qemu");
+
+		/* One that does not exist would silently show nothing. */
+		for (size_t k = 0; k < tl_sources(m->v.p->t); k++)
+			known |= pick_side_is(m->v.p->t, tl_source(m->v.p->t, k), side);
+		if (known)
+			pick_add_side(m->pick, side);
+		else
+			ret = err_usage(m->v.err, "option --side: '%s' is neither host nor guest nor qemu "
+					"nor the name of a guest here", side);
+	}
 	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
 		ret = pick_add_vcpus(m->pick, o->vcpu.v[i]);
 		if (ret == -EINVAL)
@@ -348,10 +339,7 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 	return ret ?: end;
 }
 
-/*
- * A segment that was there a moment ago is gone; or what identifies the guest's VM has not come
- * yet, because recorders write that when they have begun.
- */
+/* A segment has just gone; or a recorder that began has not yet written which VM its guest is. */
 static bool may_come(const struct merge *m, const struct follow_pass *pass, int ret,
 		     unsigned int tries)
 {
@@ -425,27 +413,6 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 }
 
 /* ---- what the user must know about the result ---- */
-
-/* -ENODATA with err: nothing was wanted. */
-static int summary_pick(const struct merge *m)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	bool slip;
-
-	if (!m->pick)
-		return 0;
-	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
-		if (slip || !m->o->v.quiet)
-			cli_note("%s", b.s ?: "out of memory");
-		sbuf_reset(&b);
-	}
-	if (m->o->pick.grep.n && !m->o->v.quiet)
-		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
-	if (pick_dropped(m->pick))
-		cli_note("%llu lines of context were left out: too large to be kept",
-			 (unsigned long long)pick_dropped(m->pick));
-	return pick_any(m->pick) ? 0 : err_set(m->v.err, ENODATA, "nothing matched");
-}
 
 /* Options that need a host's timeline. */
 static const char *needs_host(const struct merge_opts *o)
@@ -539,16 +506,14 @@ static struct merge merge_of(const struct merge_opts *o, struct kvmft_err *err)
 		       .cycles = view_cycles(o->format, o->v.clock),
 		       .traces = true, .names = !o->follow.set,
 		       .need = {
-			       .guest_alone = true,
-			       .related = o->v.qemu.n || o->v.host.n,
+			       .guest_alone = true, .related = o->v.qemu.n || o->v.host.n,
 			       .need = is_page(o) ? PAIRING_CLOCKS
 				       : (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
 						       guest_syms_option(&o->v.syms)
 					       ? PAIRING_VCPUS
 					       : PAIRING_LINES,
 			       /* another host may know more */
-			       .undecided_ok = o->v.host.n,
-			       .growing = o->v.host.n,
+			       .undecided_ok = o->v.host.n, .growing = o->v.host.n,
 		       } },
 	};
 }
@@ -582,7 +547,10 @@ static int merge_tell(struct merge *m, bool *complete)
 {
 	const struct merge_opts *o = m->o;
 	const struct timeline *t = m->v.p->t;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t events = 0;
+	bool slip;
+	int ret;
 
 	if (!o->v.quiet)
 		pairing_tell_assumed(m->v.p, cli_note);
@@ -601,7 +569,20 @@ static int merge_tell(struct merge *m, bool *complete)
 	if (!events)
 		return err_set(m->v.err, ENODATA, "the captures hold no events%s",
 			       o->v.from || o->v.to ? " in that time" : "");
-	return pairing_placed(t, m->v.err) ?: summary_pick(m);
+	ret = pairing_placed(t, m->v.err);
+	if (ret || !m->pick)
+		return ret;
+	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
+		if (slip || !m->o->v.quiet)
+			cli_note("%s", b.s ?: "out of memory");
+		sbuf_reset(&b);
+	}
+	if (m->o->pick.grep.n && !m->o->v.quiet)
+		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
+	if (pick_dropped(m->pick))
+		cli_note("%llu lines of context were left out: too large to be kept",
+			 (unsigned long long)pick_dropped(m->pick));
+	return pick_any(m->pick) ? 0 : err_set(m->v.err, ENODATA, "nothing matched");
 }
 
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)

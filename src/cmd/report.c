@@ -119,8 +119,7 @@ static int parse(struct run *run)
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
 		.percentiles = o->percentiles, .split = o->split || o->key == KEY_CPU,
-		.by_rip = o->by == BY_RIP,
-		.has_from = o->from, .has_to = o->to,
+		.by_rip = o->by == BY_RIP, .has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->names.n)
@@ -288,23 +287,16 @@ static void tell_incomplete(const struct run *run, const struct report_totals *t
 static int print(struct run *run, enum report_format format)
 {
 	const struct report_doc d = {
-		.r = run->r,
-		.cap = run->cap,
-		.opts = &run->ro,
-		.pids = run->o->pids,
+		.r = run->r, .cap = run->cap, .opts = &run->ro, .pids = run->o->pids,
 		.filter = run->filter,
 		.per = run->o->per < 0 ? REPORT_PER_VM : (enum report_per)run->o->per,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
 		.idle_last = run->o->key < 0 && format == REPORT_TEXT && !run->ro.by_rip &&
 			     run->ro.semantics == REPORT_EXACT,
-		.top = run->o->top.v,
-		.lost = run->loss.total,
-		.lost_unknown = run->loss.unknown,
-		.f = run->o->file.page.f,
-		.color = run->o->file.page.color,
-		.width = run->o->file.page.width,
-		.remark = (const char *const *)run->remarks.v,
-		.nremark = run->remarks.n,
+		.top = run->o->top.v, .lost = run->loss.total,
+		.lost_unknown = run->loss.unknown, .f = run->o->file.page.f,
+		.color = run->o->file.page.color, .width = run->o->file.page.width,
+		.remark = (const char *const *)run->remarks.v, .nremark = run->remarks.n,
 	};
 	int ret = report_print(&d, format);
 	const char *note;
@@ -498,8 +490,7 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 		for (size_t i = 0; i < t.n; i++) {
 			const struct report_row *row = &t.row[i];
 			struct many_row m = { .n = row->samples,
-					      .timed = row->timed,
-					      .total = row->total_time,
+					      .timed = row->timed, .total = row->total_time,
 					      .min = row->min_time,
 					      .max = row->max_time };
 

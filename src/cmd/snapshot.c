@@ -59,10 +59,7 @@ static bool same_program(uint32_t a, uint32_t b)
 	return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
 }
 
-/*
- * Of a session each recorder has an instance, and passes on what it is told: who is above them. A
- * script with the word in its arguments is none.
- */
+/* Recorders of a session pass on what their parents tell them. A script that names it is none. */
 static uint32_t session_of(int proc, const uint32_t recorder)
 {
 	uint32_t pid = recorder, top = pid;
@@ -78,16 +75,6 @@ static uint32_t session_of(int proc, const uint32_t recorder)
 	return top;
 }
 
-static bool recorder_is_named(char **name, const struct recorder *r)
-{
-	uint64_t v;
-
-	for (; *name; name++)
-		if (!parse_u64(*name, &v) && (v == (uint64_t)r->o->pid || v == r->session))
-			return true;
-	return false;
-}
-
 /*
  * Leaves those that are named, or all, in r[]; *sessions receives how many there are of these.
  * Other kvmft processes, such as `kvmft exits`, have instances as well, but no such signal.
@@ -100,12 +87,15 @@ static size_t choose_recorders(struct kowner *list, size_t n, char **name, struc
 
 	for (size_t i = 0; i < n; i++) {
 		struct recorder *new = &r[found];
-		bool flight = false;
+		bool flight = false, named = !*name;
+		uint64_t v;
 
 		*new = (struct recorder){ .o = &list[i] };
 		new->session = session_of(proc, (uint32_t)list[i].pid);
-		if (!is_record((uint32_t)list[i].pid, &new->words, &flight) || !flight ||
-		    (*name && !recorder_is_named(name, new))) {
+		for (char **w = name; *w && !named; w++)
+			named = !parse_u64(*w, &v) &&
+				(v == (uint64_t)list[i].pid || v == new->session);
+		if (!is_record((uint32_t)list[i].pid, &new->words, &flight) || !flight || !named) {
 			sbuf_free(&new->words);
 			continue;
 		}

@@ -122,10 +122,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: cli_flush(err);
 	if (ret)
 		return ret;
-	/*
-	 * The worst guest decides; an alignment that holds for an incomplete input is reported as
-	 * such.
-	 */
+	/* The worst guest decides; that a part of the input is missing is reported, too. */
 	code = v.complete ? KVMFT_OK : KVMFT_INCOMPLETE;
 	for (size_t i = 0; i < v.p->nguest; i++) {
 		if (v.guest[i].verdict == ALIGN_BAD)
