@@ -636,10 +636,14 @@ static uint64_t comm_key(const char *comm)
 	return key[0] ^ (key[1] << 31 | key[1] >> 33);
 }
 
-static void name_rows(struct process_walk *w)
+void processes_finish(struct processes *p)
 {
+	struct process_walk *w = (struct process_walk *)p;
 	_cleanup_(u64map_free) struct u64map named = { 0 };
 	size_t n = w->by_vote.n;
+
+	for (size_t i = 0; i < w->by_vcpu.n; i++)
+		exit_done(w, &w->vcpu[i], w->vcpu[i].end);
 
 	for (size_t i = 0; i < n; i++)
 		w->vote[i].comm = comm_of(w, w->p.row[w->vote[i].row].vm, w->vote[i].tid) ?: "";
@@ -675,15 +679,6 @@ static void name_rows(struct process_walk *w)
 		w->p.vm[r->vm].judged += r->judged;
 		w->p.vm[r->vm].agree += r->agree;
 	}
-}
-
-void processes_finish(struct processes *p)
-{
-	struct process_walk *w = (struct process_walk *)p;
-
-	for (size_t i = 0; i < w->by_vcpu.n; i++)
-		exit_done(w, &w->vcpu[i], w->vcpu[i].end);
-	name_rows(w);
 	if (p->n)
 		qsort(p->row, p->n, sizeof(*p->row), by_vm_and_cpu);
 }

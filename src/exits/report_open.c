@@ -210,22 +210,15 @@ static void clock_scale(struct report *r)
 	}
 }
 
-/* When the capture began, on the clock of its stamps. */
-static uint64_t begin_stamp(const struct report *r)
-{
-	const struct own_tsc *own = r->map->own;
-	uint64_t ts;
-
-	return own && r->cap->begin_tsc && own_tsc_stamp(own, r->cap->begin_tsc, &ts)
-		       ? ts
-		       : r->cap->begin_tsc;
-}
-
 /* The first tick that is `ns` or more after the capture began; cycles are ticks. */
 static uint64_t tick_at(const struct report *r, uint64_t ns)
 {
-	u128 t = r->cycles ? ns : begin_stamp(r) + ((u128)ns * r->div + r->mul - 1) / r->mul;
+	uint64_t begin = r->cap->begin_tsc, ts; /* ... on the clock of its stamps */
+	u128 t;
 
+	if (r->map->own && begin && own_tsc_stamp(r->map->own, begin, &ts))
+		begin = ts;
+	t = r->cycles ? ns : begin + ((u128)ns * r->div + r->mul - 1) / r->mul;
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }
 

@@ -323,29 +323,24 @@ int64_t report_vm_named(const struct report *r)
 	return r->vm_named;
 }
 
-static bool pid_matches(const struct report *r, const struct report_filter *f,
-			const struct report_vcpu *v)
-{
-	uint64_t tgid = 0;
-
-	if (!u64map_get(&r->map->tgid_of, (uint32_t)v->tid, &tgid) && v->vm >= 0)
-		tgid = (uint32_t)r->map->vm[v->vm].pid;
-	for (size_t i = 0; i < f->npid; i++)
-		if (f->pid[i] == v->tid || f->pid[i] == (int32_t)tgid)
-			return true;
-	return false;
-}
-
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu)
 {
 	struct report_vcpu v;
+	uint64_t tgid = 0;
 
 	report_vcpu(r, vcpu, &v);
 	if (f->unknown_vm ? v.vm >= 0 : f->vm >= 0 && v.vm != f->vm)
 		return false;
 	if ((f->vcpu >= 0 && v.vcpu != f->vcpu) || (f->tid && v.tid != f->tid))
 		return false;
-	return !f->pid || pid_matches(r, f, &v);
+	if (!f->pid)
+		return true;
+	if (!u64map_get(&r->map->tgid_of, (uint32_t)v.tid, &tgid) && v.vm >= 0)
+		tgid = (uint32_t)r->map->vm[v.vm].pid;
+	for (size_t i = 0; i < f->npid; i++)
+		if (f->pid[i] == v.tid || f->pid[i] == (int32_t)tgid)
+			return true;
+	return false;
 }
 
 /* ---- rows ---- */
