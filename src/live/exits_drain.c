@@ -120,19 +120,6 @@ static void exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t
 		take_vcpu(x, rec, &x->exit->f[3], tid);
 }
 
-static void take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
-{
-	struct exits_drain *d = x->drain;
-	uint64_t *woken = x->waking ? xu64map_at(&d->woken, tid) : NULL;
-
-	exits_handling_entry(&d->pair, tid, rec->ts);
-	if (!woken)
-		return;
-	if (*woken && rec->ts >= *woken - 1)
-		exits_time_one(&x->table, tid, EXITS_WAKE, rec->ts - (*woken - 1));
-	*woken = 0;
-}
-
 static void take_event(struct exits_run *x, const struct rec *rec)
 {
 	struct exits_drain *d = x->drain;
@@ -155,9 +142,16 @@ static void take_event(struct exits_run *x, const struct rec *rec)
 	} else if (e->role == EV_EXIT) {
 		exits_take_exit(x, rec, (uint32_t)tid);
 	} else if (x->c->time && e->role == EV_ENTRY) {
+		uint64_t *woken = x->waking ? xu64map_at(&d->woken, (uint32_t)tid) : NULL;
+
 		if (!x->exit->f[3].size) /* before Linux 5.10 only the entry has it */
 			take_vcpu(x, rec, &e->f[0], (uint32_t)tid);
-		take_entry(x, rec, (uint32_t)tid);
+		exits_handling_entry(&d->pair, (uint32_t)tid, rec->ts);
+		if (woken && *woken && rec->ts >= *woken - 1)
+			exits_time_one(&x->table, (uint32_t)tid, EXITS_WAKE,
+				       rec->ts - (*woken - 1));
+		if (woken)
+			*woken = 0;
 	}
 }
 

@@ -150,28 +150,6 @@ static int start_times(struct exits_run *x)
 
 static int read_times(struct exits_run *x, bool last, struct khist *h);
 
-/* What was timed while triggers were set, for ms, is left out: or times were more than exits. */
-static int start_together(struct exits_run *x)
-{
-	struct khist h;
-	char text[256];
-	int ret = 0;
-
-	if (x->c->time)
-		ret = read_times(x, false, &h);
-	exits_baseline(&x->table);
-	if (ret || !x->c->latency)
-		return ret;
-	ret = start_wakes(x);
-	if (ret || !x->wakeup)
-		return ret;
-	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, x->hist->size);
-	/* It does not name the vCPU: take_halt() asks the table. */
-	ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
-	x->hist->halts = !ret;
-	return ret;
-}
-
 static int hist_start(struct exits_run *x)
 {
 	struct fmt_field reason;
@@ -188,7 +166,8 @@ static int hist_start(struct exits_run *x)
 	struct kinst_config c = { .clock = x->c->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
 	struct exits_hist *h;
-	char text[96];
+	struct khist times;
+	char text[256];
 	int ret;
 
 	if (!kfeat_have(x->t, "hist-triggers"))
@@ -213,7 +192,18 @@ static int hist_start(struct exits_run *x)
 		ret = start_times(x);
 	count_trigger(h, "", text, sizeof(text));
 	ret = ret ?: trigger(x, "kvm", "kvm_exit", text);
-	ret = ret ?: start_together(x);
+	/* What was timed while triggers were set is left out: else times are more than exits. */
+	if (!ret && x->c->time)
+		ret = read_times(x, false, &times);
+	exits_baseline(&x->table);
+	if (!ret && x->c->latency)
+		ret = start_wakes(x);
+	if (!ret && x->c->latency && x->wakeup) {
+		snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, h->size);
+		/* It does not name the vCPU: take_halt() asks the table. */
+		ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
+		h->halts = !ret;
+	}
 	if (!ret)
 		sbuf_addf(&x->engine_text,
 			  "the kernel counts: hist triggers in %s, maps of %" PRIu64

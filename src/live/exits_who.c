@@ -420,27 +420,10 @@ static int find_process(struct exits_run *x)
 	return find_vcpu(x, vm, alone);
 }
 
-/* The threads that the kernel has to watch: all of a process, because vCPUs may appear. */
-static int find_pids(struct exits_run *x)
-{
-	struct exits_target *g = &x->target;
-	uint32_t *tid = NULL;
-	int ret;
-
-	if (g->ntid) {
-		g->pids = xmalloc(g->ntid * sizeof(*g->pids));
-		memcpy(g->pids, g->tid, g->ntid * sizeof(*g->pids));
-		g->npids = g->ntid;
-		return 0;
-	}
-	ret = vm_thread_ids(NULL, g->pid, &tid, &g->npids);
-	g->pids = (int32_t *)tid; /* thread ids are positive: the same bits */
-	return err_why(x->err, ret, "cannot list the threads of process %" PRIu32, g->pid);
-}
-
 static int find_in_list(struct exits_run *x)
 {
 	struct exits_target *g = &x->target;
+	uint32_t *tid = NULL;
 	int ret;
 
 	if (x->c->tid.set) {
@@ -456,7 +439,16 @@ static int find_in_list(struct exits_run *x)
 	} else {
 		ret = find_process(x);
 	}
-	ret = ret ?: find_pids(x);
+	/* The threads that the kernel has to watch: all of a process, because vCPUs may appear. */
+	if (!ret && g->ntid) {
+		g->pids = xmalloc(g->ntid * sizeof(*g->pids));
+		memcpy(g->pids, g->tid, g->ntid * sizeof(*g->pids));
+		g->npids = g->ntid;
+	} else if (!ret) {
+		ret = vm_thread_ids(NULL, g->pid, &tid, &g->npids);
+		g->pids = (int32_t *)tid; /* thread ids are positive: the same bits */
+		ret = err_why(x->err, ret, "cannot list the threads of process %" PRIu32, g->pid);
+	}
 	return ret ?: g->title.error;
 }
 

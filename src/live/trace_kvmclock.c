@@ -58,22 +58,6 @@ static int check_fields(const struct fmt *fmt, enum event_role role, size_t n,
 			event_name(role), EVENT_FIELD(event_field(role, have)));
 }
 
-/* The map of a vCPU in debugfs; NULL, or why it must not be used. */
-static const char *vcpu_map(const struct vm_vcpu *c, struct tsc_map *map)
-{
-	*map = (struct tsc_map){ .offset = c->tsc_offset,
-				 .ratio = c->tsc_ratio,
-				 .frac = (uint8_t)c->tsc_frac_bits };
-	if (!c->has_offset)
-		return "debugfs does not say it";
-	if (c->in_guest_mode)
-		return "a nested guest runs in it all the time, try again";
-	if (c->ratio_state == VM_RATIO_REFUSED || c->ratio_state == VM_RATIO_UNKNOWN ||
-	    tsc_map_check(map))
-		return "its TSC scaling ratio makes no sense";
-	return NULL;
-}
-
 static int read_maps(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
@@ -85,8 +69,17 @@ static int read_maps(struct trace *t)
 		return err_why(t->err, ret, "cannot read the TSC offset of %s", v->vm->sel);
 	for (size_t i = 0; i < v->vm->n_vcpus; i++) {
 		const struct vm_vcpu *c = &v->vm->vcpu[i];
-		const char *problem = vcpu_map(c, &map);
+		const char *problem = NULL;
 
+		map = (struct tsc_map){ .offset = c->tsc_offset, .ratio = c->tsc_ratio,
+					.frac = (uint8_t)c->tsc_frac_bits };
+		if (!c->has_offset)
+			problem = "debugfs does not say it";
+		else if (c->in_guest_mode)
+			problem = "a nested guest runs in it all the time, try again";
+		else if (c->ratio_state == VM_RATIO_REFUSED || c->ratio_state == VM_RATIO_UNKNOWN ||
+			 tsc_map_check(&map))
+			problem = "its TSC scaling ratio makes no sense";
 		if (problem)
 			return err_set(t->err, ENODATA, "no TSC offset of vCPU %u of %s: %s", c->id,
 				       v->vm->sel, problem);
