@@ -30,18 +30,6 @@ struct many {
 	size_t n;
 };
 
-/* Messages on standard error, which is a file in memory. */
-static int notes_take(struct sbuf *b)
-{
-	off_t n = lseek(STDERR_FILENO, 0, SEEK_CUR);
-
-	if (n <= 0 || n > (off_t)PART_MAX || !sbuf_room(b, (size_t)n))
-		return 0;
-	n = full_pread(STDERR_FILENO, b->s, (size_t)n, 0);
-	b->len = n > 0 ? (size_t)n : 0;
-	return lseek(STDERR_FILENO, 0, SEEK_SET) < 0 ? -errno : 0;
-}
-
 static int one(struct many *m, size_t i, int fd)
 {
 	_cleanup_(sbuf_free) struct sbuf rows = { 0 }, notes = { 0 };
@@ -50,14 +38,21 @@ static int one(struct many *m, size_t i, int fd)
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
 	FILE *f = xmem(open_memstream(&text, &size));
+	off_t n;
 	int ret = m->fn(m->ctx, m->list->v[i], f, &rows, &err);
 
 	if (fclose(f) || !text)
 		memory_out();
 	if (ret >= 0 && (rows.error || size > PART_MAX || rows.len > PART_MAX))
 		ret = err_set(&err, EFBIG, "its result is too large");
-	if (notes_take(&notes))
-		ret = -EIO;
+	/* Messages on standard error, which is a file in memory. */
+	n = lseek(STDERR_FILENO, 0, SEEK_CUR);
+	if (n > 0 && n <= (off_t)PART_MAX && sbuf_room(&notes, (size_t)n)) {
+		n = full_pread(STDERR_FILENO, notes.s, (size_t)n, 0);
+		notes.len = n > 0 ? (size_t)n : 0;
+		if (lseek(STDERR_FILENO, 0, SEEK_SET) < 0)
+			ret = -EIO;
+	}
 	h.code = ret;
 	h.notes = (uint32_t)notes.len;
 	if (ret >= 0) {
@@ -226,42 +221,34 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 	return ret;
 }
 
-/*
- * The pipe of who took capture i; -1: nobody did, as all have ended. They are taken in order, and
- * all results before i have been read: whoever lives takes i or a later one, and then says so.
- */
-static int owner_pipe(struct many *m, size_t i)
+int many_result(struct many *m, size_t i, struct many_result *r)
 {
+	int ret = -EPIPE;
+	struct head h;
 	uint32_t w;
 	char byte;
 
-	while (!(w = __atomic_load_n(&m->owner[i], __ATOMIC_SEQ_CST)))
-		if (full_read(m->taken[0], &byte, 1))
-			return -1;
-	return w <= m->n ? m->pipe[w - 1] : -1;
-}
+	/*
+	 * Who took it; nobody did, if all have ended. They are taken in order, and all results
+	 * before have been read: whoever lives takes this or a later one, and then says so.
+	 */
+	while (!(w = __atomic_load_n(&m->owner[i], __ATOMIC_SEQ_CST)) &&
+	       !full_read(m->taken[0], &byte, 1))
+		;
+	if (w && w <= m->n) {
+		int fd = m->pipe[w - 1];
 
-static int take_result(int fd, struct many_result *r)
-{
-	struct head h;
-	int ret = full_read(fd, &h, sizeof(h));
-
-	ret = ret ?: take_part(fd, &r->text, h.len);
-	ret = ret ?: take_part(fd, &r->rows, h.rows);
-	ret = ret ?: take_part(fd, &r->notes, h.notes);
-	if (ret)
-		return ret;
-	r->code = h.code;
-	memcpy(r->why, h.why, sizeof(r->why));
-	r->why[sizeof(r->why) - 1] = '\0';
-	str_printable(r->why);
-	return 0;
-}
-
-int many_result(struct many *m, size_t i, struct many_result *r)
-{
-	int fd = owner_pipe(m, i), ret = fd < 0 ? -EPIPE : take_result(fd, r);
-
+		ret = full_read(fd, &h, sizeof(h));
+		ret = ret ?: take_part(fd, &r->text, h.len);
+		ret = ret ?: take_part(fd, &r->rows, h.rows);
+		ret = ret ?: take_part(fd, &r->notes, h.notes);
+	}
+	if (!ret) {
+		r->code = h.code;
+		memcpy(r->why, h.why, sizeof(r->why));
+		r->why[sizeof(r->why) - 1] = '\0';
+		str_printable(r->why);
+	}
 	if (ret != -EPIPE)
 		return ret;
 	many_result_free(r);
