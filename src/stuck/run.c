@@ -87,20 +87,13 @@ static void stuck_look(struct stuck *s)
 	}
 }
 
-/* Waits until the time of the next look; true: a signal came. */
-static bool rest(const struct stuck *s, uint64_t until)
-{
-	struct pollfd p = { .fd = s->signal_fd, .events = POLLIN };
-	uint64_t now = util_now_ns();
-
-	return now < until && poll(&p, 1, (int)((until - now + 999999) / 1000000)) > 0;
-}
-
 static int look_on(struct stuck *s)
 {
 	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
 	unsigned int turn = 0;
+	struct pollfd p = { .fd = s->signal_fd, .events = POLLIN };
 	bool asked = false;
+	uint64_t left;
 	int ret = 0;
 
 	next = util_now_ns();
@@ -119,7 +112,10 @@ static int look_on(struct stuck *s)
 		/* Not in step with timers, which wake guests. A late look is not made up for. */
 		next += step / 4 * 3 + step / 16 * (turn++ * 5 % 8);
 		next = MAX(next, util_now_ns());
-		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
+		/* Waits until then, or for a signal. */
+		left = MIN(next, s->begin_ns + s->ns);
+		left -= MIN(left, util_now_ns());
+		s->cut = !ret && left && poll(&p, 1, (int)((left + 999999) / 1000000)) > 0;
 	} while (!ret && !s->cut && util_now_ns() < s->begin_ns + s->ns);
 	stuck_look(s);
 	s->end_ns = util_now_ns();

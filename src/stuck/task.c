@@ -128,29 +128,23 @@ static const char *const functions[] = {
 	"kvm_hrtimer_expire",
 };
 
-/* " #0: <0000000012345678>, apic_timer_fn, S:01", with "[kvm]" behind the name in some kernels */
-static bool is_guests(const char *line)
-{
-	const char *name = strstr(line, ">, ");
-
-	for (size_t i = 0; name && i < ARRAY_SIZE(functions); i++)
-		if (str_starts(name + 3, functions[i]))
-			return true;
-	return false;
-}
-
 void stuck_timers_read(struct stuck_timers *t)
 {
 	FILE *f = fopen("/proc/timer_list", "re");
 	bool ours = false;
 	char line[256];
+	const char *name;
 
 	*t = (struct stuck_timers){ .known = f != NULL };
 	while (f && fgets(line, sizeof(line), f)) {
 		const char *in = ours ? strstr(line, "[in ") : NULL;
 		long long ns = in ? strtoll(in + 4, NULL, 10) : 0;
 
-		ours = is_guests(line);
+		/* " #0: <0000000012345678>, apic_timer_fn, S:01", in some kernels with "[kvm]" */
+		name = strstr(line, ">, ");
+		ours = false;
+		for (size_t i = 0; name && i < ARRAY_SIZE(functions); i++)
+			ours |= str_starts(name + 3, functions[i]);
 		if (!in)
 			continue;
 		t->next_ns = MIN(t->n ? t->next_ns : UINT64_MAX, (uint64_t)MAX(ns, 0LL));
@@ -177,18 +171,24 @@ void stuck_timers_read(struct stuck_timers *t)
 
 #define PATIENCE_MS    1000
 
-/* Where vCPU's page is; 0: nowhere, or more than once, by two VMs of a process. */
-static uint64_t run_page(uint32_t pid, uint32_t vcpu)
+struct page {
+	uint32_t pid, vcpu;
+};
+
+static ssize_t read_page(const void *arg, void *run, size_t size)
 {
+	const struct page *of = arg;
 	_cleanup_free_ char *line = NULL;
+	_cleanup_close_ int fd = -1;
 	char path[32], want[48];
 	uint64_t at = 0, from;
 	size_t room = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	snprintf(want, sizeof(want), "anon_inode:kvm-vcpu:%u\n", vcpu);
+	snprintf(path, sizeof(path), "/proc/%u/maps", of->pid);
+	snprintf(want, sizeof(want), "anon_inode:kvm-vcpu:%u\n", of->vcpu);
 	f = fopen(path, "re");
+	/* Where the page is; 0: nowhere, or more than once, by two VMs of a process. */
 	while (f && getline(&line, &room, f) > 0) {
 		int name = 0;
 
@@ -204,20 +204,6 @@ static uint64_t run_page(uint32_t pid, uint32_t vcpu)
 	}
 	if (f)
 		fclose(f);
-	return at;
-}
-
-struct page {
-	uint32_t pid, vcpu;
-};
-
-static ssize_t read_page(const void *arg, void *run, size_t size)
-{
-	const struct page *of = arg;
-	uint64_t at = run_page(of->pid, of->vcpu);
-	_cleanup_close_ int fd = -1;
-	char path[32];
-
 	snprintf(path, sizeof(path), "/proc/%u/mem", of->pid);
 	fd = at ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	return fd < 0 ? -ENOENT : full_pread(fd, run, size, at);
@@ -298,28 +284,6 @@ void stuck_task_close(struct stuck_task *t)
 	t->dir = -1;
 }
 
-/* Fields are counted as proc(5) does, from 1; the name before them may hold anything. */
-static bool read_stat(struct stuck_task *t, struct stuck_cpu *c)
-{
-	char buf[1024], *p;
-	uint64_t v[53] = { 0 };
-
-	if (file_read_line(t->dir, "stat", buf, sizeof(buf)))
-		return false;
-	p = strrchr(buf, ')');
-	if (!p || p[1] != ' ' || !p[2])
-		return false;
-	t->state = p[2];
-	p += 3;
-	for (size_t i = 4; i < ARRAY_SIZE(v) && *p; i++)
-		v[i] = strtoull(p, &p, 10);
-	/* The guest's time is in the user's share, too. */
-	c->guest = v[43];
-	c->user = v[14] > v[43] ? v[14] - v[43] : 0;
-	c->kernel = v[15];
-	return true;
-}
-
 /* False: it is on a CPU. */
 static bool read_syscall(struct stuck_task *t)
 {
@@ -382,7 +346,8 @@ static enum stuck_at at_of(struct stuck_task *t)
 enum stuck_at stuck_task_look(struct stuck_task *t)
 {
 	struct stuck_cpu c = { 0 };
-	char buf[128];
+	char buf[1024], *p;
+	uint64_t v[53] = { 0 };
 
 	if (t->dir < 0)
 		return STUCK_AT_GONE;
@@ -392,8 +357,20 @@ enum stuck_at stuck_task_look(struct stuck_task *t)
 	if (t->looked && c.known && t->at != STUCK_AT_CPU && c.turns == t->last.turns &&
 	    c.run == t->last.run)
 		return t->at;
-	if (!read_stat(t, &c))
+	/* Fields are counted as proc(5) does, from 1; the name before them may hold anything. */
+	if (file_read_line(t->dir, "stat", buf, sizeof(buf)))
 		return STUCK_AT_GONE;
+	p = strrchr(buf, ')');
+	if (!p || p[1] != ' ' || !p[2])
+		return STUCK_AT_GONE;
+	t->state = p[2];
+	p += 3;
+	for (size_t i = 4; i < ARRAY_SIZE(v) && *p; i++)
+		v[i] = strtoull(p, &p, 10);
+	/* The guest's time is in the user's share, too. */
+	c.guest = v[43];
+	c.user = v[14] > v[43] ? v[14] - v[43] : 0;
+	c.kernel = v[15];
 	if (!t->looked)
 		t->first = c;
 	t->looked = true;

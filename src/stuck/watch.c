@@ -53,18 +53,6 @@ static struct stuck_vcpu *of_thread(struct stuck *s, const struct u64map *map,
 	return tid > 0 && u64map_get(map, (uint32_t)tid, &at) ? &s->vcpu[at] : NULL;
 }
 
-/* An interrupt for the vCPU with that id: of the VM of the thread that it came from. */
-static struct stuck_vcpu *vcpu_by_id(struct stuck *s, const struct rec *rec, uint64_t id)
-{
-	const struct stuck_vcpu *from = of_thread(s, &s->vm_of, rec);
-	const struct vm *vm = from ? from->vm : s->vms->n == 1 ? s->vms->vm : s->only;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (s->vcpu[i].vm == vm && s->vcpu[i].vcpu->id == id)
-			return &s->vcpu[i];
-	return NULL;
-}
-
 /* n exits of a vCPU. */
 static void watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
 		       uint64_t n)
@@ -90,12 +78,17 @@ static void take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, 
 	stuck_count(&c->obs, what, a, b);
 }
 
+/* An interrupt for the vCPU with the id f[0]: of the VM of the thread that it came from. */
 static void take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
 		    const uint64_t f[3])
 {
-	struct stuck_vcpu *c = vcpu_by_id(s, rec, f[0]);
+	const struct stuck_vcpu *from = of_thread(s, &s->vm_of, rec);
+	const struct vm *vm = from ? from->vm : s->vms->n == 1 ? s->vms->vm : s->only;
+	struct stuck_vcpu *c = s->vcpu;
 
-	if (!c)
+	while (c < s->vcpu + s->n && (c->vm != vm || c->vcpu->id != f[0]))
+		c++;
+	if (c == s->vcpu + s->n)
 		return;
 	c->irq_ns = MAX(c->irq_ns, rec->ts);
 	stuck_count(&c->obs, what, f[1], 0);
@@ -156,21 +149,6 @@ void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct 
 
 /* ---- reading ---- */
 
-static void watch_walk(struct stuck *s)
-{
-	struct stuck_events *ev = &s->ev;
-	struct subbuf sb;
-	struct rec rec;
-
-	/* What cannot be read counts as lost: only a part is needed. */
-	if (subbuf_begin(&sb, ev->buf, &ev->geom))
-		return;
-	while (subbuf_next(&sb, &rec) > 0) {
-		ev->read++;
-		stuck_watch_take(s, event_type_of(fmt_by_id(ev->fmt, rec.id)), &rec);
-	}
-}
-
 static uint64_t cpu_now_ns(void)
 {
 	struct timespec ts;
@@ -187,6 +165,8 @@ static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 
 	*got = 0;
 	for (size_t i = 0; i < ev->cpus.n && !ret; i++) {
+		struct subbuf sb;
+		struct rec rec;
 		ssize_t n;
 		int fd;
 
@@ -201,8 +181,13 @@ static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 			n = errno == EAGAIN ? 0 : -errno;
 		else
 			n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
-		if (n > 0)
-			watch_walk(s);
+		/* What cannot be read counts as lost: only a part is needed. */
+		if (n > 0 && !subbuf_begin(&sb, ev->buf, &ev->geom))
+			while (subbuf_next(&sb, &rec) > 0) {
+				ev->read++;
+				stuck_watch_take(s, event_type_of(fmt_by_id(ev->fmt, rec.id)),
+						 &rec);
+			}
 		ret = (int)MIN(n, 0);
 		*got += (size_t)MAX(n, 0);
 	}
