@@ -566,32 +566,25 @@ static int qga_pass_on(struct qga *q)
 	return ret;
 }
 
-static int qga_run(struct qga *q, const struct side_spec *spec, const char *program,
-		   struct kvmft_err *err)
-{
-	const char *const words[] = { program, "record", "--remote", NULL };
-	_cleanup_(remote_words_free) struct remote_words w = { 0 };
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	int ret = remote_get(STDIN_FILENO, &w, err);
-
-	ret = ret ?: side_random_name(q->dir, sizeof(q->dir), "/dev/shm", err);
-	if (ret)
-		return ret;
-	w.spool = strdup(q->dir);
-	remote_put(&text, &w);
-	ret = w.spool && !text.error ? agent_open(&q->a, spec, -1, err)
-				     : err_set(err, ENOMEM, "out of memory");
-	ret = ret ?: agent_exec(&q->a, words, text.s, text.len, &q->pid);
-	ret = ret ?: agent_open_files(q);
-	return ret ?: qga_pass_on(q);
-}
-
 int side_qga_main(const struct side_spec *spec, const char *program)
 {
 	struct kvmft_err err = { .text = "" };
+	const char *const words[] = { program, "record", "--remote", NULL };
+	_cleanup_(remote_words_free) struct remote_words w = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	struct qga q = { .a.fd = -1, .orders = AGENT_NONE, .stream = AGENT_NONE };
-	int ret = qga_run(&q, spec, program, &err);
+	int ret = remote_get(STDIN_FILENO, &w, &err);
 
+	ret = ret ?: side_random_name(q.dir, sizeof(q.dir), "/dev/shm", &err);
+	if (!ret) {
+		w.spool = strdup(q.dir);
+		remote_put(&text, &w);
+		ret = w.spool && !text.error ? agent_open(&q.a, spec, -1, &err)
+					     : err_set(&err, ENOMEM, "out of memory");
+	}
+	ret = ret ?: agent_exec(&q.a, words, text.s, text.len, &q.pid);
+	ret = ret ?: agent_open_files(&q);
+	ret = ret ?: qga_pass_on(&q);
 	if (ret && err.text[0])
 		dprintf(STDERR_FILENO, "%s\n", err.text);
 	if (q.a.err) {

@@ -254,21 +254,6 @@ const char *side_last_line(struct sbuf *said)
 	return newline ? newline + 1 : said->len ? said->s : "";
 }
 
-/* It may have closed its output, and not end: the same limits hold. */
-static int await_end(const struct side_question *q, pid_t pid, uint64_t begin)
-{
-	struct pollfd p = { .fd = q->hangup };
-	siginfo_t gone = { 0 };
-
-	while (!waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) && !gone.si_pid) {
-		if (util_now_ns() - begin > SIDE_ASK_NS)
-			return -ETIMEDOUT;
-		if (poll(&p, 1, 5) > 0)
-			return -EINTR;
-	}
-	return 0;
-}
-
 static bool gone_within(pid_t pid, int ms)
 {
 	siginfo_t gone = { 0 };
@@ -303,7 +288,9 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	_cleanup_close_ int err_words = -1, mine = -1;
+	struct pollfd p = { .fd = q->hangup };
 	const uint64_t begin = util_now_ns();
+	siginfo_t gone = { 0 };
 	int fds[2], ret = side_pipe(fds, err), status = 0, pid;
 
 	if (ret)
@@ -314,7 +301,13 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	if (pid < 0)
 		return pid;
 	ret = listen_both(q, mine, err_words, begin, &said);
-	ret = ret ? ret : await_end(q, pid, begin);
+	/* It may have closed its output, and not end: the same limits hold. */
+	while (!ret && !gone.si_pid &&
+	       !waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) && !gone.si_pid)
+		if (util_now_ns() - begin > SIDE_ASK_NS)
+			ret = -ETIMEDOUT;
+		else if (poll(&p, 1, 5) > 0)
+			ret = -EINTR;
 	if (ret)
 		end_soon(&pid, &status, false);
 	else

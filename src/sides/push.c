@@ -80,40 +80,31 @@ static int guest_machine(struct push *p, char *arch, size_t size)
 
 /* ---- the program ---- */
 
-/*
- * 0, and how much of the file is loaded, which is all that is copied: symbols are half of one that
- * was not stripped. -ENOEXEC: not a static program for that machine.
- */
-static int check_elf(int fd, const char *arch, uint64_t *size)
+/* A copy of it, in memory. -ENOEXEC: not a static program for that machine. */
+static int open_static(const char *path, const char *arch)
 {
+	_cleanup_close_ int fd = file_open_regular(path, false), copy = -1;
+	int ret = fd == -EINVAL ? -ENOEXEC : MIN(fd, 0);
+	uint64_t size = 0;
 	Elf64_Ehdr e;
+	Elf64_Phdr ph;
 
-	if (full_pread(fd, &e, sizeof(e), 0) != (ssize_t)sizeof(e) ||
-	    memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e.e_machine != elf_machine(arch) || e.e_phnum > 64)
-		return -ENOEXEC;
-	*size = 0;
-	for (unsigned int i = 0; i < e.e_phnum; i++) {
-		Elf64_Phdr ph;
+	if (!ret && (full_pread(fd, &e, sizeof(e), 0) != (ssize_t)sizeof(e) ||
+		     memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+		     e.e_machine != elf_machine(arch) || e.e_phnum > 64))
+		ret = -ENOEXEC;
+	/* Only what is loaded is copied: symbols are half of one that was not stripped. */
+	for (unsigned int i = 0; !ret && i < e.e_phnum; i++) {
 		uint64_t at = e.e_phoff + (uint64_t)i * e.e_phentsize;
 
 		if (full_pread(fd, &ph, sizeof(ph), at) != (ssize_t)sizeof(ph) ||
 		    ph.p_type == PT_INTERP || ph.p_offset > MAX_FILE || ph.p_filesz > MAX_FILE)
-			return -ENOEXEC;
-		*size = MAX(*size, MAX(ph.p_offset + ph.p_filesz, at + sizeof(ph)));
+			ret = -ENOEXEC;
+		else
+			size = MAX(size, MAX(ph.p_offset + ph.p_filesz, at + sizeof(ph)));
 	}
-	return *size ? 0 : -ENOEXEC;
-}
-
-/* A copy of it, in memory. */
-static int open_static(const char *path, const char *arch)
-{
-	_cleanup_close_ int fd = file_open_regular(path, false), copy = -1;
-	uint64_t size = 0;
-	int ret = fd == -EINVAL ? -ENOEXEC : fd < 0 ? fd : check_elf(fd, arch, &size);
-
-	if (ret)
-		return ret;
+	if (ret || !size)
+		return ret ?: -ENOEXEC;
 	copy = memfd_create("kvmft-static", MFD_CLOEXEC);
 	if (copy < 0)
 		return -errno;

@@ -88,25 +88,6 @@ static void snapshots_asked(struct sides *x)
 		x->side[i].owes = x->side[i].live && x->side[i].state < SIDE_STOPPING;
 }
 
-/* Runs the command once all rings have come, or enough time has passed. */
-static int snapshots_tick(struct sides *x)
-{
-	struct snapshots *n = &x->snapshots;
-	bool all = true;
-	int pid;
-
-	if (!n->asked_ns || n->pid)
-		return 0;
-	for (size_t i = 0; i < x->n; i++)
-		all &= !x->side[i].owes || x->side[i].state == SIDE_ENDED;
-	if (!all && util_now_ns() - n->asked_ns < OWES_NS)
-		return 0;
-	n->asked_ns = 0;
-	pid = side_self(&n->words, x->dir, x->err);
-	n->pid = MAX(pid, 0);
-	return MIN(pid, 0);
-}
-
 /* It may have found what --on-over is for. */
 static void snapshot_shown(struct sides *x, int status)
 {
@@ -425,6 +406,7 @@ static int sides_wait_once(struct sides *x)
 	struct pollfd p[2 * (1 + SIDES_MAX_GUESTS) + 1];
 	uint64_t left = SIDES_SECOND, gone = util_now_ns() - x->live_ns;
 	nfds_t n = 0;
+	bool all = true;
 	int ret = 0;
 
 	if (x->all_live && !x->why && x->host->duration.set)
@@ -445,7 +427,17 @@ static int sides_wait_once(struct sides *x)
 			ret = take_said(x, &x->side[i]);
 	}
 	tick(x, util_now_ns());
-	return ret ?: snapshots_tick(x);
+	/* Runs the command of snapshots once all rings have come, or enough time has passed. */
+	if (ret || !x->snapshots.asked_ns || x->snapshots.pid)
+		return ret;
+	for (size_t i = 0; i < x->n; i++)
+		all &= !x->side[i].owes || x->side[i].state == SIDE_ENDED;
+	if (!all && util_now_ns() - x->snapshots.asked_ns < OWES_NS)
+		return 0;
+	x->snapshots.asked_ns = 0;
+	ret = side_self(&x->snapshots.words, x->dir, x->err);
+	x->snapshots.pid = MAX(ret, 0);
+	return MIN(ret, 0);
 }
 
 #define PUSH_TELL_NS (5 * SIDES_SECOND)
@@ -681,28 +673,10 @@ static int sides_result(struct sides *x)
 	return worst;
 }
 
-/* A guest may be silent, or answer without end: then the process that copies is told to give up. */
-static int push_late(struct sides *x, const struct side *s, uint64_t since, bool *told)
-{
-	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
-	uint64_t took = util_now_ns() - since;
-	char time[32];
-
-	if (took > PUSH_TELL_NS && !*told && !x->host->quiet) {
-		x->note("%s: a program is being copied there; Ctrl-C gives that up", s->name);
-		*told = true;
-	}
-	if (!limit || took / PUSH_STEPS < limit)
-		return 0;
-	return err_set(x->err, ETIMEDOUT,
-		       "%s: no program could be copied there within %s; --guest-timeout allows "
-		       "more time",
-		       s->name, str_ns(time, sizeof(time), took));
-}
-
 /* All at once: each has its own line. */
 static int push_all(struct sides *x)
 {
+	const uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
 	const uint64_t begin = util_now_ns();
 	bool told = false;
 	int ret = 0;
@@ -711,6 +685,8 @@ static int push_all(struct sides *x)
 		ret = side_push_start(x->c, &x->side[i], x->err);
 	for (size_t i = 1; i < x->n && !ret;) {
 		struct side *s = &x->side[i];
+		char time[32];
+		uint64_t took;
 		struct pollfd p[] = { { .fd = s->push.from, .events = POLLIN },
 				      { .fd = x->sigfd, .events = POLLIN } };
 
@@ -722,9 +698,20 @@ static int push_all(struct sides *x)
 			ret = err_set(x->err, EINTR, "ended by a signal before all sides recorded");
 		else if (p[0].revents)
 			ret = side_push_take(s, x->err);
-		else
-			ret = push_late(x, s, begin, &told);
-		i += p[0].revents != 0;
+		took = util_now_ns() - begin;
+		if (ret || x->why || p[0].revents) {
+			i += p[0].revents != 0;
+			continue;
+		}
+		/* It may be silent, or answer without end: then what copies is told to give up. */
+		if (took > PUSH_TELL_NS && !told && !x->host->quiet) {
+			x->note("%s: a program is being copied there; Ctrl-C gives that up", s->name);
+			told = true;
+		}
+		if (limit && took / PUSH_STEPS >= limit)
+			ret = err_set(x->err, ETIMEDOUT, "%s: no program could be copied there within %s; "
+				      "--guest-timeout allows more time", s->name,
+				      str_ns(time, sizeof(time), took));
 	}
 	return ret;
 }
