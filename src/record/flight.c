@@ -63,31 +63,6 @@ static uint64_t ring_ticks(const struct record *r, uint64_t ns)
 	return 0;
 }
 
-/* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" if there are none. */
-static void longer_condition(const struct record *r, const char *filter, struct sbuf *b)
-{
-	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
-	_cleanup_(sbuf_free) struct sbuf all = { 0 };
-	struct utsname u;
-	char field[32];
-	uint32_t halt;
-
-	for (size_t i = 0; some && i < r->tids.n; i++)
-		sbuf_addf(&all, "%scommon_pid == %" PRId32, i ? " || " : "(", r->tids.v[i]);
-	if (some)
-		sbuf_add(&all, ")");
-	/* An idle vCPU halts while nothing happens: not meant, unless the filter has the field. */
-	if (uname(&u) || !exit_halt_field(u.machine, r->tsc.vendor, field, &halt))
-		r->note("which exits are halts is not known here: an idle vCPU is a late one, too");
-	else if (!strstr(filter, field))
-		sbuf_addf(&all, "%s%s != %" PRIu32, all.len ? " && " : "", field, halt);
-	if (*filter)
-		sbuf_addf(&all, "%s(%s)", all.len ? " && " : "", filter);
-	if (all.len)
-		sbuf_addf(b, " if %s", all.s);
-	b->error = b->error ?: all.error;
-}
-
 static int longer_set(struct record *r, const char *event, const struct sbuf *text)
 {
 	return text->error ? err_set(r->err, ENOMEM, "out of memory")
@@ -110,8 +85,12 @@ static int set_bound(struct record *r, uint64_t since)
 
 static int trigger_longer_arm(struct record *r)
 {
+	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
 	_cleanup_free_ char *filter = NULL;
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 }, all = { 0 };
+	struct utsname u;
+	char field[32];
+	uint32_t halt;
 	uint64_t ns;
 	int ret = longer_parse(r, &ns, &filter);
 
@@ -129,7 +108,21 @@ static int trigger_longer_arm(struct record *r)
 	ret = ret ?: set_bound(r, 0);
 	sbuf_addf(&b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS,
 		  r->c->clock);
-	longer_condition(r, filter, &b);
+	/* With the user's filter and the threads of --vm, --vcpu and -p. */
+	for (size_t i = 0; some && i < r->tids.n; i++)
+		sbuf_addf(&all, "%scommon_pid == %" PRId32, i ? " || " : "(", r->tids.v[i]);
+	if (some)
+		sbuf_add(&all, ")");
+	/* An idle vCPU halts while nothing happens: not meant, unless the filter has the field. */
+	if (uname(&u) || !exit_halt_field(u.machine, r->tsc.vendor, field, &halt))
+		r->note("which exits are halts is not known here: an idle vCPU is a late one, too");
+	else if (!strstr(filter, field))
+		sbuf_addf(&all, "%s%s != %" PRIu32, all.len ? " && " : "", field, halt);
+	if (*filter)
+		sbuf_addf(&all, "%s(%s)", all.len ? " && " : "", filter);
+	if (all.len)
+		sbuf_addf(&b, " if %s", all.s);
+	b.error = b.error ?: all.error;
 	ret = ret ?: longer_set(r, "kvm_exit", &b);
 	sbuf_reset(&b);
 	sbuf_addf(&b,
@@ -303,25 +296,6 @@ static int marker_seen(struct record *r)
 #define MARGIN_NS 1000000000ull
 #define MOST_NS	  86400000000000ull
 
-static int before_check(struct record *r)
-{
-	const struct record_config *c = r->c;
-
-	if (!c->before.set)
-		return 0;
-	if (!c->flight)
-		return err_usage(r->err, "option --before needs --flight-recorder");
-	if (!c->before.v || c->before.v > MOST_NS)
-		return err_usage(r->err, "option --before: from 1ns to 24h");
-	if (!ring_ticks(r, 1000000000))
-		return err_lack(r->err, ENODATA,
-				"--before needs a trace clock whose rate is known, not %s",
-				c->clock);
-	r->before.held = UINT64_MAX;
-	r->before.asked = true;
-	return 0;
-}
-
 static uint64_t needed_kb(const struct record *r, uint64_t held)
 {
 	unsigned __int128 kb = (unsigned __int128)kinst_buffer_kb(r->k) *
@@ -409,10 +383,22 @@ static void before_written(struct record *r)
 int record_flight_check(struct record *r)
 {
 	const struct record_config *c = r->c;
-	int ret = before_check(r);
+	int ret = 0;
 
-	if (ret || !c->trigger)
-		return ret;
+	if (c->before.set) {
+		if (!c->flight)
+			return err_usage(r->err, "option --before needs --flight-recorder");
+		if (!c->before.v || c->before.v > MOST_NS)
+			return err_usage(r->err, "option --before: from 1ns to 24h");
+		if (!ring_ticks(r, 1000000000))
+			return err_lack(r->err, ENODATA,
+					"--before needs a trace clock whose rate is known, not %s",
+					c->clock);
+		r->before.held = UINT64_MAX;
+		r->before.asked = true;
+	}
+	if (!c->trigger)
+		return 0;
 	if (!c->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (trigger_is_longer(r)) {

@@ -380,23 +380,6 @@ static int too_many_files(struct record *r, int ret)
 		       (size_t)(r->ncpu_max * FDS_PER_CPU + FDS_BESIDES), r->ncpu_max);
 }
 
-static int cpu_add(struct record *r, uint32_t cpu)
-{
-	struct drain_cpu *d = &r->drain[r->ncpu];
-	int ret;
-
-	*d = (struct drain_cpu){ .cpu = cpu, .store = &r->store, .src = -1 };
-	d->pipe[0] = d->pipe[1] = d->dst = -1;
-	r->ncpu++;
-	d->src = kinst_raw_open(r->k, cpu, r->c->flight, r->err);
-	if (d->src < 0)
-		return too_many_files(r, d->src);
-	ret = drain_open(d);
-	if (ret == -EMFILE || ret == -ENOBUFS)
-		return too_many_files(r, ret);
-	return err_why(r->err, ret, "cannot create a data file in %s", capw_path(r->w));
-}
-
 int record_cpus_open(struct record *r)
 {
 	struct kcpus online = { 0 };
@@ -405,12 +388,22 @@ int record_cpus_open(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot read the list of CPUs");
 	for (size_t i = 0; i < online.n && r->ncpu < r->ncpu_max && !ret; i++) {
+		struct drain_cpu *d = &r->drain[r->ncpu];
 		bool known = false;
 
 		for (size_t k = 0; k < r->ncpu; k++)
 			known |= r->drain[k].cpu == online.cpu[i];
-		if (!known)
-			ret = cpu_add(r, online.cpu[i]);
+		if (known)
+			continue;
+		*d = (struct drain_cpu){ .cpu = online.cpu[i], .store = &r->store, .src = -1 };
+		d->pipe[0] = d->pipe[1] = d->dst = -1;
+		r->ncpu++;
+		d->src = kinst_raw_open(r->k, d->cpu, r->c->flight, r->err);
+		ret = d->src < 0 ? d->src : drain_open(d);
+		if (d->src < 0 || ret == -EMFILE || ret == -ENOBUFS)
+			ret = too_many_files(r, ret);
+		else
+			ret = err_why(r->err, ret, "cannot create a data file in %s", capw_path(r->w));
 	}
 	kcpus_free(&online);
 	return ret;
