@@ -415,24 +415,6 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 	json_line_end(&j);
 }
 
-static void blame_csv(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
-{
-	static const struct blame_spike none;
-	struct parts x = { v, &none };
-	struct table t = parts_of(&x);
-
-	if (grouped(v)) {
-		blame_put_groups(v, false, NULL, b);
-		return;
-	}
-	table_csv(&t, true, b);
-	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
-		x.s = s[i];
-		t = parts_of(&x);
-		table_csv(&t, false, b);
-	}
-}
-
 void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 {
 	size_t n = blame_spikes(v->blame);
@@ -442,10 +424,22 @@ void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 		s[i] = blame_spike(v->blame, i);
 	if (n && v->by == BLAME_BY_TIME)
 		array_sort(s, n, by_begin);
-	if (!strcmp(format, "csv"))
-		blame_csv(v, s, b);
-	else if (!strcmp(format, "json"))
+	if (!strcmp(format, "csv") && grouped(v)) {
+		blame_put_groups(v, false, NULL, b);
+	} else if (!strcmp(format, "csv")) {
+		static const struct blame_spike none;
+		struct parts x = { v, &none };
+		struct table t = parts_of(&x);
+
+		table_csv(&t, true, b);
+		for (size_t i = 0; i < n; i++) {
+			x.s = s[i];
+			t = parts_of(&x);
+			table_csv(&t, false, b);
+		}
+	} else if (!strcmp(format, "json")) {
 		blame_json(v, s, b);
-	else
+	} else {
 		blame_text(v, s, b);
+	}
 }

@@ -14,11 +14,16 @@ void evinfos_free(struct evinfos *s)
 	*s = (struct evinfos){ 0 };
 }
 
-static struct evinfo *evinfo_new(const struct fmt_event *ev)
+const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 {
-	struct evinfo *e = xcalloc(1, sizeof(*e));
+	struct evinfo **slot = xu64map_elem(&s->by_type, tl_type(i), &s->v, &s->cap, sizeof(*slot));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct fmt_event *ev = i->ev;
+	struct evinfo *e = *slot;
 
+	if (e)
+		return e;
+	*slot = e = xcalloc(1, sizeof(*e));
 	e->ev = ev;
 	sbuf_add(&b, fmt_sys(ev));
 	sbuf_addc(&b, ':');
@@ -30,14 +35,6 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 	e->type = event_type_of(ev);
 	e->role = e->type->role;
 	return e;
-}
-
-const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
-{
-	struct evinfo **slot = xu64map_elem(&s->by_type, tl_type(i), &s->v, &s->cap, sizeof(*slot));
-
-	*slot = *slot ?: evinfo_new(i->ev);
-	return *slot;
 }
 
 size_t evinfo_fields(const struct fmt_event *ev)

@@ -128,20 +128,6 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	}
 }
 
-/* Where the guest was; null: in no known function. */
-static void put_rip(struct json *j, struct out *o, const struct tl_item *i)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct ksyms *k;
-	uint64_t rip;
-
-	if (!o->rips || !guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &k))
-		return;
-	ksyms_name(k, rip, &b);
-	json_put_str(j, "rip_symbol",
-		     ksyms_find(k, rip) || ksyms_is_user(rip) ? xsbuf_text(&b) : NULL);
-}
-
 static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item *i)
 {
 	struct jsonl *p = o->priv;
@@ -149,6 +135,8 @@ static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item 
 	char reason[EXIT_NAME_MAX];
 	const struct fmt_field *fld;
 	struct fmt_value v;
+	const struct ksyms *syms;
+	uint64_t rip;
 
 	p->events++;
 	json_key(j, "event");
@@ -201,7 +189,14 @@ static void jsonl_put_event(struct json *j, struct out *o, const struct tl_item 
 	}
 	if (i->device)
 		json_put_str(j, "device", i->device);
-	put_rip(j, o, i);
+	if (o->rips && guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &syms)) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		/* Where the guest was; null: in no known function. */
+		ksyms_name(syms, rip, &b);
+		json_put_str(j, "rip_symbol",
+			     ksyms_find(syms, rip) || ksyms_is_user(rip) ? xsbuf_text(&b) : NULL);
+	}
 }
 
 static void jsonl_item(struct out *o, const struct tl_item *i)

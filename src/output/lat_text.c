@@ -75,11 +75,11 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 	return rest > most ? "not known" : name;
 }
 
-/* The groups of a table that took any time. */
-struct short_rows {
+/* Rows of the groups of a table. */
+struct lat_rows {
 	const struct lat_view *v;
 	const struct lat_table *t;
-	unsigned __int128 all;
+	unsigned __int128 all; /* the time that they took */
 };
 
 static bool took_time(const struct lat_group *g)
@@ -90,7 +90,7 @@ static bool took_time(const struct lat_group *g)
 static void short_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct loghist nothing;
-	const struct short_rows *x = ctx;
+	const struct lat_rows *x = ctx;
 	const struct lat_group *g = &x->t->group[i];
 	const struct loghist *h = o->head ? &nothing : g->stage[0];
 	const bool several = several_vms(x->t);
@@ -177,7 +177,7 @@ static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_i
 	const struct lat_table *t = lat_table(v->lat, id);
 	const struct lat_story *story = v->story[id];
 	size_t from;
-	struct short_rows x = { v, t, 0 };
+	struct lat_rows x = { v, t, 0 };
 	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
 	size_t n = 0;
 
@@ -322,12 +322,6 @@ static void cell_thousandths(struct row *o, const char *head, bool whole, uint64
 			  (unsigned long long)(v % 1000));
 }
 
-/* For each VM, the host first, a row per stage of each group, and one for its causes. */
-struct stage_rows {
-	const struct lat_view *v;
-	const struct lat_table *t;
-};
-
 static void stage_cells(struct row *o, const struct lat_view *v, const struct lat_table *t,
 			const struct lat_group *g, unsigned int s)
 {
@@ -354,9 +348,10 @@ static void stage_cells(struct row *o, const struct lat_view *v, const struct la
 		cell_text(o, 0, "", "%s", off);
 }
 
+/* For each VM, the host first, a row per stage of each group, and one for its causes. */
 static void lat_group_cells(struct row *o, const void *ctx, size_t i)
 {
-	const struct stage_rows *x = ctx;
+	const struct lat_rows *x = ctx;
 	const struct lat_table *t = x->t;
 	const size_t nth = i / (LAT_STAGES + 1), n = MAX(t->ngroup, (size_t)1);
 	const struct lat_group *g = &t->group[nth % n];
@@ -436,43 +431,6 @@ static void histogram_text(struct sbuf *b, const struct lat_view *v, const struc
 	}
 }
 
-static bool any_count(const struct lat_table *t)
-{
-	for (unsigned int c = 0; c < LAT_COUNTS; c++)
-		if (t->count[c])
-			return true;
-	return false;
-}
-
-/* ---- the worst ---- */
-
-static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
-		  const struct lat_story *story)
-{
-	char text[32];
-
-	for (size_t i = 0; i < t->nworst; i++) {
-		const struct lat_case *c = &t->worst[i];
-		const size_t from = b->len;
-
-		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time),
-			  c->what);
-		if (c->vm >= 0)
-			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
-		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
-			sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
-		sbuf_add(b, c->known >> 1 ? "\n  " : "");
-		for (unsigned int s = 1; s < LAT_STAGES; s++)
-			if (c->known >> s & 1)
-				sbuf_addf(b, " %s %s", t->desc->stage[s],
-					  lat_amount(v, text, sizeof(text), c->stage_time[s]));
-		sbuf_addc(b, '\n');
-		text_wrap(b, from, "    ", v->width);
-		if (story)
-			lat_put_story(b, &story[i]);
-	}
-}
-
 /* ---- where the vCPUs' time went ---- */
 
 static void lat_vcpu_cells(struct row *o, const void *ctx, size_t i)
@@ -510,8 +468,11 @@ static bool is_view(enum lat_table_id id)
 static bool is_told(const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
+	bool any = id != LAT_T_HRTIMER;
 
-	return lat_has_table(v->lat, id) && (id != LAT_T_HRTIMER || any_count(t)) &&
+	for (unsigned int c = 0; c < LAT_COUNTS; c++)
+		any |= t->count[c] != 0;
+	return lat_has_table(v->lat, id) && any &&
 	       (v->all || t->ngroup || t->count[0]);
 }
 
@@ -567,8 +528,9 @@ static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
 static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
+	char text[32];
 	size_t from;
-	const struct stage_rows x = { v, t };
+	const struct lat_rows x = { v, t, 0 };
 	const struct table table = { .cells = lat_group_cells,
 				     .ctx = &x, .width = v->width,
 				     .n = (LAT_STAGES + 1) * t->ngroup *
@@ -606,7 +568,26 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	lat_counts_text(t, b);
 	sbuf_addc(b, '\n');
 	text_wrap(b, from, "  ", v->width);
-	worst(b, v, t, v->story[id]);
+	for (size_t i = 0; i < t->nworst; i++) {
+		const struct lat_case *c = &t->worst[i];
+
+		from = b->len;
+		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time),
+			  c->what);
+		if (c->vm >= 0)
+			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
+		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
+			sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
+		sbuf_add(b, c->known >> 1 ? "\n  " : "");
+		for (unsigned int s = 1; s < LAT_STAGES; s++)
+			if (c->known >> s & 1)
+				sbuf_addf(b, " %s %s", t->desc->stage[s],
+					  lat_amount(v, text, sizeof(text), c->stage_time[s]));
+		sbuf_addc(b, '\n');
+		text_wrap(b, from, "    ", v->width);
+		if (v->story[id])
+			lat_put_story(b, &v->story[id][i]);
+	}
 }
 
 /* Why KVM had to inject what the CPU could have delivered. */

@@ -113,26 +113,13 @@ static uint64_t flow_accept(struct pf *p, struct pf_irqs *q, uint64_t vector)
 	return flow ? *flow : 0;
 }
 
-/* If the last one was, and another one waits, its handler was not seen: maybe nobody records it. */
-static uint64_t flow_inject(struct pf *p, struct pf_irqs *q, uint64_t vector, bool again)
-{
-	struct pf_irq *irq = irq_of(p, q, vector, true);
-
-	if (!irq)
-		return 0;
-	if (irq->injected && irq->next && !again)
-		(void)flow_take(irq);
-	irq->flow = irq->flow ?: ++p->next_flow;
-	irq->injected = true;
-	return irq->flow;
-}
-
 static void pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
-	uint64_t vector, again = 0, vcpu = (uint64_t)i->vcpu;
+	uint64_t vector, again = 0, vcpu = (uint64_t)i->vcpu, flow = 0;
 	bool accept = e->role == EV_ACCEPT;
 	struct pf *p = o->priv;
+	struct pf_irq *irq;
 	struct pf_track *t;
 	struct pf_irqs *q;
 	ssize_t vm = (ssize_t)i->vm;
@@ -146,9 +133,16 @@ static void pf_irq_host(struct out *o, const struct tl_item *i, const struct evi
 	vm = (ssize_t)map->vm[vm].of;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	q = irqs_of(p, vm, vcpu);
-	pf_instant(o, t, e, i,
-		       accept ? flow_accept(p, q, vector)
-			      : flow_inject(p, q, vector, evinfo_u64(e, i, 2, &again) && again));
+	if (accept) {
+		flow = flow_accept(p, q, vector);
+	} else if ((irq = irq_of(p, q, vector, true))) {
+		/* The last one was, and another waits: its handler was not seen, or is not recorded. */
+		if (irq->injected && irq->next && !(evinfo_u64(e, i, 2, &again) && again))
+			(void)flow_take(irq);
+		irq->flow = flow = irq->flow ?: ++p->next_flow;
+		irq->injected = true;
+	}
+	pf_instant(o, t, e, i, flow);
 }
 
 /* The highest vector of several devices is first; whose it is was learnt when it was alone. */

@@ -202,41 +202,36 @@ static void pf_put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
 
-static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
-{
-	struct fmt_value v;
-	size_t mark;
-
-	fmt_value(fmt_field_at(i->ev, k), i->rec, &v);
-	if (v.kind == FMT_ABSENT)
-		return;
-	mark = pb_begin(b, GENERIC_FIELD);
-	pb_str(b, FIELD_NAME, fmt_field_name(i->ev, k));
-	switch (v.kind) {
-	case FMT_SIGNED: pb_s64(b, FIELD_INT, (int64_t)v.num); break;
-	case FMT_STRING: pb_str_mem(b, FIELD_STRING, v.p, v.len); break;
-	case FMT_NUMBERS:
-		if (sbuf_room(b, PF_ARRAY_ROOM))
-			b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, &v) - b->s);
-		break;
-	default: pb_u64(b, FIELD_UINT, v.num); break;
-	}
-	pb_end(b, mark);
-}
-
 static void put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 {
 	struct sbuf *b = &c->event;
 	bool stack = i->ev && fmt_is_stack(i->ev);
 	size_t event = pb_begin(b, BUNDLE_EVENT), mark, one;
+	struct fmt_value v;
 
 	pb_u64(b, EVENT_TIME, p->now + p->add);
 	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
 	mark = pb_begin(b, GENERIC);
 	pb_str(b, GENERIC_NAME, i->ev ? fmt_name(i->ev) : "(no format)");
 	for (size_t k = i->ev ? fmt_common_fields(i->ev) : 0;
-	     i->ev && !stack && fmt_field_at(i->ev, k); k++)
-		put_generic_field(b, i, k);
+	     i->ev && !stack && fmt_field_at(i->ev, k); k++) {
+		fmt_value(fmt_field_at(i->ev, k), i->rec, &v);
+		if (v.kind == FMT_ABSENT)
+			continue;
+		one = pb_begin(b, GENERIC_FIELD);
+		pb_str(b, FIELD_NAME, fmt_field_name(i->ev, k));
+		switch (v.kind) {
+		case FMT_SIGNED: pb_s64(b, FIELD_INT, (int64_t)v.num); break;
+		case FMT_STRING: pb_str_mem(b, FIELD_STRING, v.p, v.len); break;
+		case FMT_NUMBERS:
+			if (sbuf_room(b, PF_ARRAY_ROOM))
+				b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, &v) -
+						  b->s);
+			break;
+		default: pb_u64(b, FIELD_UINT, v.num); break;
+		}
+		pb_end(b, one);
+	}
 	if (stack) {
 		size_t field = pb_begin(b, GENERIC_FIELD);
 

@@ -73,30 +73,22 @@ static size_t pf_packet(struct pf_machine *m)
 
 /* ---- who there is ---- */
 
-/* An earlier capture of the same guest. */
-static struct pf_machine *same_machine(struct out *o, struct pf *p, const struct tl_source *s)
-{
-	const struct hostmap *map = tl_hostmap(o->t);
-
-	for (size_t i = 0; s->guest && !s->alone && i < p->nmachine; i++) {
-		const struct tl_source *m = p->machine[i].src;
-
-		if (m->guest && map->vm[m->vm].of == map->vm[s->vm].of)
-			return &p->machine[i];
-	}
-	return NULL;
-}
-
 void pf_machines_init(struct out *o, struct pf *p)
 {
+	const struct hostmap *map = tl_hostmap(o->t);
 	size_t n = tl_sources(o->t);
 
 	p->machine = xcalloc(n + 1, sizeof(*p->machine));
 	p->of = xcalloc(n + 1, sizeof(struct pf_machine *));
 	for (size_t i = 0; i < n; i++) {
 		struct tl_source *s = tl_source(o->t, i);
-		struct pf_machine *m = s->qemu ? p->machine : same_machine(o, p, s);
+		struct pf_machine *m = s->qemu ? p->machine : NULL;
 
+		/* An earlier capture of the same guest. */
+		for (size_t k = 0; s->guest && !s->alone && k < p->nmachine && !m; k++)
+			if (p->machine[k].src->guest &&
+			    map->vm[p->machine[k].src->vm].of == map->vm[s->vm].of)
+				m = &p->machine[k];
 		if (!m) {
 			m = &p->machine[p->nmachine];
 			*m = (struct pf_machine){ .id = (uint32_t)p->nmachine, .src = s,

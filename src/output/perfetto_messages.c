@@ -163,17 +163,6 @@ static const struct pf_message *message_of(const struct fmt_event *ev)
 	return NULL;
 }
 
-/* The field of that name, len bytes long; NULL: not in the capture. */
-static const struct fmt_field *field_named(const struct fmt_event *ev, const char *name, size_t len)
-{
-	const char *s;
-
-	for (size_t k = fmt_common_fields(ev); (s = fmt_field_name(ev, k)); k++)
-		if (strlen(s) == len && !memcmp(s, name, len))
-			return fmt_field_at(ev, k);
-	return NULL;
-}
-
 /* Whether its values are; others are text. */
 static bool is_number(const struct fmt_field *f)
 {
@@ -189,9 +178,12 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 		const char *is = strchr(s, '=');
 		char *end;
 		unsigned long number = strtoul(is + 1, &end, 10);
-		const struct fmt_field *at = field_named(ev, s, (size_t)(is - s));
-		const char *next = s + strcspn(s, " ");
+		const char *next = s + strcspn(s, " "), *name;
+		const struct fmt_field *at = NULL; /* not in the capture */
 
+		for (size_t k = fmt_common_fields(ev); !at && (name = fmt_field_name(ev, k)); k++)
+			if (strlen(name) == (size_t)(is - s) && !memcmp(name, s, (size_t)(is - s)))
+				at = fmt_field_at(ev, k);
 		/* A field of the capture has the message's type: readers rely on that. */
 		if (!at ? next[-1] == '!'
 			: !(*end == 's'	  ? at->is_string
@@ -211,22 +203,6 @@ static const struct {
 	uint16_t entry, exit;
 } pairs[PF_PAIRS] = { { 36, 37 },   { 24, 25 }, { 559, 560 }, { 365, 366 },
 		      { 553, 554 }, { 58, 57 }, { 329, 330 } };
-
-/* Whether the exits that belong to these entries were not even requested. */
-static bool lacks_exits(const struct pf_type *t, const struct fmt *f)
-{
-	const struct fmt_event *ev;
-
-	if (!t->pair || t->ends)
-		return false;
-	for (size_t i = 0; (ev = fmt_at(f, i)); i++) {
-		const struct pf_message *m = message_of(ev);
-
-		if (m && m->number == pairs[t->pair - 1].exit)
-			return false;
-	}
-	return true;
-}
 
 static void fill_own(struct pf_type *t, uint32_t *next)
 {
@@ -267,9 +243,19 @@ static struct pf_type *pf_type_of(struct pf *p, const struct tl_item *i, bool ow
 				t->ends = t->number == pairs[k].exit;
 			}
 	}
-	if (t->pair && lacks_exits(t, tl_fmt(i))) {
-		t->pair = 0;
-		fill_own(t, &p->next_own);
+	/* Were the exits that belong to these entries not even requested? */
+	if (t->pair && !t->ends) {
+		const struct fmt_event *ev;
+		bool lacks = true;
+
+		for (size_t k = 0; (ev = fmt_at(tl_fmt(i), k)); k++) {
+			m = message_of(ev);
+			lacks &= !m || m->number != pairs[t->pair - 1].exit;
+		}
+		if (lacks) {
+			t->pair = 0;
+			fill_own(t, &p->next_own);
+		}
 	}
 	return *slot;
 }

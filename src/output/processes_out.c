@@ -132,33 +132,6 @@ static void add_ms(struct sbuf *b, const struct process_view *v, uint64_t cycles
 		sbuf_addf(b, "%" PRIu64 " cycles", cycles);
 }
 
-/* What a table of address spaces does not show, and how sure names are. */
-static void process_remarks(const struct process_view *v, size_t i, struct sbuf *b)
-{
-	const struct process_vm *vm = &v->p->vm[i];
-
-	if (vm->sealed)
-		sbuf_addf(b, "# not recorded: %" PRIu64 " exits with encrypted registers (SEV-ES, SEV-SNP): "
-			  "the host cannot know\n", vm->sealed);
-	if (vm->shadowed)
-		sbuf_addf(b, "# not recorded: %" PRIu64 " exits without nested paging, whose CR3 is "
-			  "KVM's\n", vm->shadowed);
-	if (vm->unknown) {
-		sbuf_add(b, "# not recorded: ");
-		add_ms(b, v, vm->unknown);
-		sbuf_add(b, " may be of any of them, and is part of each \"at most\"\n");
-	}
-	if (vm->missed)
-		sbuf_addf(b, "# %" PRIu64 " exits without kvm_entry before: they count, but have no "
-			  "time\n", vm->missed);
-	if (vm->crowded)
-		sbuf_addf(b, "# more address spaces than are kept in memory: %" PRIu64 " exits are in "
-			  "no row\n", vm->crowded);
-	if (v->named && vm->judged)
-		sbuf_addf(b, "# names are by sched_switch in the guest: it says the same of %" PRIu64
-			  " of %" PRIu64 " exits\n", vm->agree, vm->judged);
-}
-
 static void process_text(struct process_doc *d, struct sbuf *b)
 {
 	const struct process_view *v = d->v;
@@ -167,6 +140,7 @@ static void process_text(struct process_doc *d, struct sbuf *b)
 
 	for (size_t i = 0; i < v->p->nvm; i++) {
 		struct table t = { .cells = process_cells, .ctx = d, .width = v->width };
+		const struct process_vm *vm = &v->p->vm[i];
 		size_t most;
 
 		for (d->n = 0; n && all[0]->vm == i; all++, n--, d->n++)
@@ -182,8 +156,29 @@ static void process_text(struct process_doc *d, struct sbuf *b)
 		table_text(&t, b);
 		if (most < d->n)
 			sbuf_addf(b, "# %zu more rows are not shown\n", d->n - most);
-		if (!v->tasks)
-			process_remarks(v, i, b);
+		if (v->tasks)
+			continue;
+		/* What a table of address spaces does not show, and how sure names are. */
+		if (vm->sealed)
+			sbuf_addf(b, "# not recorded: %" PRIu64 " exits with encrypted registers (SEV-ES, SEV-SNP): "
+				  "the host cannot know\n", vm->sealed);
+		if (vm->shadowed)
+			sbuf_addf(b, "# not recorded: %" PRIu64 " exits without nested paging, whose CR3 is "
+				  "KVM's\n", vm->shadowed);
+		if (vm->unknown) {
+			sbuf_add(b, "# not recorded: ");
+			add_ms(b, v, vm->unknown);
+			sbuf_add(b, " may be of any of them, and is part of each \"at most\"\n");
+		}
+		if (vm->missed)
+			sbuf_addf(b, "# %" PRIu64 " exits without kvm_entry before: they count, but have no "
+				  "time\n", vm->missed);
+		if (vm->crowded)
+			sbuf_addf(b, "# more address spaces than are kept in memory: %" PRIu64 " exits are in "
+				  "no row\n", vm->crowded);
+		if (v->named && vm->judged)
+			sbuf_addf(b, "# names are by sched_switch in the guest: it says the same of %" PRIu64
+				  " of %" PRIu64 " exits\n", vm->agree, vm->judged);
 	}
 }
 

@@ -42,25 +42,6 @@ static int trace_split(const char *text, struct tl_qemu *q, char **path, const c
 	return err_why(err, ENOENT, "cannot open %s", text);
 }
 
-static int add_one(struct qemu_traces *m, struct pairing *p, const char *text,
-		   struct kvmft_err *err)
-{
-	struct tl_qemu q = { .events = m->events, .vm = -1 };
-	_cleanup_free_ char *path = NULL;
-	const char *vm;
-	int ret = trace_split(text, &q, &path, &vm, err);
-
-	if (ret)
-		return ret;
-	q.path = path;
-	if (vm) {
-		q.vm = hostmap_find_vm(p->map, vm, err);
-		if (q.vm < 0)
-			return (int)q.vm;
-	}
-	return tl_add_qemu(p->t, &q, err);
-}
-
 /* Where QEMU installs its declarations; a QEMU of another version has others. */
 static void find_qemu_events(struct qemu_traces *m)
 {
@@ -110,8 +91,19 @@ int qemu_traces_add(struct qemu_traces *m, struct pairing *p, const struct str_l
 		ret = qevents_load(events, false, &m->events, err);
 	else if (traces->n)
 		(void)events_asked(m);
-	for (size_t i = 0; i < traces->n && !ret; i++)
-		ret = add_one(m, p, traces->v[i], err);
+	for (size_t i = 0; i < traces->n && !ret; i++) {
+		struct tl_qemu q = { .events = m->events, .vm = -1 };
+		_cleanup_free_ char *path = NULL;
+		const char *vm;
+
+		ret = trace_split(traces->v[i], &q, &path, &vm, err);
+		q.path = path;
+		if (!ret && vm) {
+			q.vm = hostmap_find_vm(p->map, vm, err);
+			ret = (int)MIN(q.vm, (int64_t)0);
+		}
+		ret = ret ?: tl_add_qemu(p->t, &q, err);
+	}
 	if (!ret && markers)
 		tl_add_markers(p->t, events_asked, m);
 	return ret;

@@ -86,19 +86,10 @@ static void report_vm_filter(const struct report_doc *d, size_t vm, struct repor
 	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
 }
 
-static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
-{
-	const char *id = vm && vm->cap ? vm->cap->id : NULL;
-	const struct hostmap *m = report_hostmap(r);
-
-	for (size_t i = 0; id && i < m->nvm; i++)
-		if (&m->vm[i] != vm && !strcmp(m->vm[i].label, vm->label))
-			return id;
-	return vm ? vm->label : NULL;
-}
-
 static void put_section(struct sections *s, struct section *of)
 {
+	const struct hostmap *m = report_hostmap(s->d->r);
+	const char *id = of->vm && of->vm->cap ? of->vm->cap->id : NULL;
 	struct report_table t;
 	size_t first = 0;
 
@@ -112,7 +103,10 @@ static void put_section(struct sections *s, struct section *of)
 		report_table_free(&t);
 		report_table(s->d->r, &of->of, KEY_CPU, &t);
 	}
-	of->name = vm_name(s->d->r, of->vm);
+	of->name = of->vm ? of->vm->label : NULL;
+	for (size_t i = 0; id && i < m->nvm; i++)
+		if (&m->vm[i] != of->vm && !strcmp(m->vm[i].label, of->vm->label))
+			of->name = id;
 	s->print(s, of, &t);
 	report_table_free(&t);
 }
