@@ -202,40 +202,28 @@ static const struct {
 	[HIT_UNSEEN] = { 1ull << 42, "(guest not recorded)" },
 };
 
-/* What a known task did when it was hit. */
-static uint32_t hit_context(const struct lat_vcpu *v)
-{
-	if (v->irq_depth)
-		return HIT_IRQ;
-	if (v->softirq_depth)
-		return HIT_SOFTIRQ;
-	if (!v->guest_tid)
-		return HIT_IDLE;
-	/* The preempt count of the task's last event, of which tracing itself is 1. */
-	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
-}
-
-static uint32_t hit(const struct lat *l, const struct lat_vcpu *v, uint64_t t)
-{
-	const struct lat_guest *g = &l->guest[v->vm];
-
-	if (!g->begun || t < g->begin || t >= g->stop)
-		return HIT_UNSEEN;
-	/* Without its switches, the last task that was seen may be gone. */
-	if (g->src && !l->seen[g->src->index][EV_SWITCH])
-		return HIT_UNKNOWN;
-	return v->guest_known ? hit_context(v) : HIT_UNKNOWN;
-}
-
 struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
 				uint64_t t, struct lat_case *c)
 {
-	uint32_t cause = c->cause = hit(l, v, t);
-	bool known = cause < HIT_UNKNOWN;
+	const struct lat_guest *seen = &l->guest[v->vm];
+	uint32_t cause = HIT_UNKNOWN;
 	uint64_t key = v->guest_tid ? (uint64_t)(uint32_t)v->guest_tid : (1ull << 40) + v->id;
-	struct lat_group *g = lat_group_get(l, id, c->vm, known ? key : no_task[cause].key,
-					    &c->group);
+	struct lat_group *g;
+	bool known;
 
+	if (!seen->begun || t < seen->begin || t >= seen->stop)
+		cause = HIT_UNSEEN;
+	/* Without its switches, the last task that was seen may be gone. */
+	else if (v->guest_known && (!seen->src || l->seen[seen->src->index][EV_SWITCH]))
+		/* The preempt count of the task's last event, of which tracing itself is 1. */
+		cause = v->irq_depth		? HIT_IRQ
+			: v->softirq_depth	? HIT_SOFTIRQ
+			: !v->guest_tid		? HIT_IDLE
+			: v->guest_preempt > 1 && !v->in_user ? HIT_LOCK
+							       : HIT_TASK;
+	c->cause = cause;
+	known = cause < HIT_UNKNOWN;
+	g = lat_group_get(l, id, c->vm, known ? key : no_task[cause].key, &c->group);
 	g->rest = cause == HIT_UNKNOWN;
 	if (!known) /* unseen: by a guest that was recorded, at another time */
 		snprintf(g->name, sizeof(g->name), "%s",
