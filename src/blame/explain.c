@@ -126,15 +126,6 @@ uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint6
 
 /* ---- windows ---- */
 
-/* Whether that address is where the kernel goes with an interrupt, or an exception. */
-static bool is_first(const struct ksyms *k, uint64_t rip)
-{
-	const struct ksym *f = k ? ksyms_find(k, rip) : NULL;
-
-	return f && ((rip == f->addr && !strncmp(f->name, "asm_", 4)) ||
-		     (rip % 8 == 0 && strstr(f->name, "irq_entries_start")));
-}
-
 /*
  * With an injection, a guest goes on at the first instruction of a handler. If it left right there
  * it did nothing. Without symbols that address shows by itself: it is met again and again when the
@@ -144,6 +135,8 @@ void blame_window_ends(struct blame *b, const struct blame_left *l, const struct
 		      enum exit_kind kind, uint64_t rip)
 {
 	const uint64_t first[] = { (uint64_t)i->vm << 32 | l->injected, rip };
+	const struct ksyms *k = b->map->vm[i->vm].syms;
+	const struct ksym *f;
 	uint64_t what = BLAME_MOVED, *n;
 
 	if (!l->entry || l->gen != b->gen || b->kept[i->vm].windows >= FAULTS_MAX)
@@ -153,7 +146,12 @@ void blame_window_ends(struct blame *b, const struct blame_left *l, const struct
 			return;
 		what = hash_bytes(&b->halt_key, first, sizeof(first)) | 1ull << 63;
 		n = xu64map_at(&b->first, what);
-		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
+		/* Is that where the kernel goes with an interrupt, or an exception? */
+		f = k ? ksyms_find(k, rip) : NULL;
+		++*n;
+		if (f && ((rip == f->addr && !strncmp(f->name, "asm_", 4)) ||
+			  (rip % 8 == 0 && strstr(f->name, "irq_entries_start"))))
+			++*n;
 	}
 	b->kept[i->vm].windows++;
 	xu64map_put(&b->empty, vcpu_key_of(i->vm, i->vcpu, l->entry), what);
@@ -275,20 +273,13 @@ static inline void explain_pass(struct blame *b, uint64_t to)
 		pass_any(b, to);
 }
 
-/* The names that kernels give to loops in which they wait for a lock. */
-static bool in_lock_loop(const struct blame *b, int64_t vm, uint64_t rip)
-{
-	const struct ksyms *k = b->map->vm[vm].syms;
-	const struct ksym *f = k ? ksyms_find(k, rip) : NULL;
-
-	return f && strstr(f->name, "lock_slowpath");
-}
-
 /* An entry if why is NULL, or an exit. An interrupt does not change what the guest spins on. */
 static void exits_over(struct blame *b, const struct tl_item *i, const struct exit_why *why,
 		       uint64_t rip)
 {
 	enum exit_kind kind = why ? exit_kind(*why) : EXIT_KIND_INTR;
+	const struct ksyms *syms = b->map->vm[i->vm].syms;
+	const struct ksym *f = why && syms ? ksyms_find(syms, rip) : NULL;
 
 	for (size_t k = 0; k < b->nactive; k++) {
 		struct blame_spike *s = &b->v[b->active[k]];
@@ -297,7 +288,7 @@ static void exits_over(struct blame *b, const struct tl_item *i, const struct ex
 			continue;
 		blame_exit_over(b, s);
 		blame_spun_over(b, s, kind == EXIT_KIND_PAUSE);
-		if (why && s->masked && in_lock_loop(b, s->vm, rip))
+		if (s->masked && f && strstr(f->name, "lock_slowpath")) /* where it waits for a lock */
 			blame_masked_over(b, s, true);
 		if (kind != EXIT_KIND_INTR)
 			blame_masked_over(b, s, kind == EXIT_KIND_HALT &&

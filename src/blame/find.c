@@ -103,20 +103,16 @@ static void compact(struct blame *b)
 		b->least = b->ranked[n - 1]->end - b->ranked[n - 1]->begin;
 }
 
-/* The flight recorder wrote its ring out meanwhile: what happened then, and when, is not known. */
-static bool over_pause(const struct blame *b, const struct blame_found *f)
-{
-	const struct capture *c = tl_source(b->t, 0)->cap;
-	size_t at = COUNT_BEFORE(i, c->npause, c->pause[i] <= f->begin);
-
-	return at < c->npause && c->pause[at] < f->end;
-}
-
 struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 {
 	uint64_t length = f->end - f->begin, grain = tl_hostmap(b->t)->cap->grain;
+	const struct capture *c = tl_source(b->t, 0)->cap;
+	size_t at = COUNT_BEFORE(i, c->npause, c->pause[i] <= f->begin);
 
-	if (f->end < f->begin || !wants(b, f->what) || over_pause(b, f) ||
+	/* The flight recorder wrote its ring out meanwhile: what happened then is not known. */
+	if (at < c->npause && c->pause[at] < f->end)
+		return NULL;
+	if (f->end < f->begin || !wants(b, f->what) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
 	    (b->o.has_at && spike_distance(b, f->begin, f->end) > b->o.near))
