@@ -178,22 +178,6 @@ static void boot_touch(struct boot_vm *v, uint64_t addr, bool write, uint64_t no
 	v->waited = v->time[v->now][PENDING];
 }
 
-/* Where its RIP is tells who runs; it may have come there before. */
-static void boot_place(struct boot_vm *v, uint64_t rip, uint64_t now)
-{
-	v->loaded |= !v->placed && !v->late && rip >= FOUR_G;
-	v->placed = true;
-	if (v->loaded)
-		return;
-	/* Kernels and firmware are below 4 GB, too, but not where programs begin. */
-	if (v->at[KERNEL] && !(rip >> 63) &&
-	    (rip >= FOUR_G || (rip >= 0x400000 && rip < 0x1000000)))
-		boot_mark(v, USER, now, "kvm_exit at", rip);
-	else if (!v->at[KERNEL] && rip >> 63)
-		boot_mark(v, KERNEL, v->efer ?: now,
-			  v->efer ? "kvm_msr sets EFER.LME, no port of firmware until" : "kvm_exit at", rip);
-}
-
 /* An entry, or an exit. */
 static void boot_turn(struct boot *b, struct boot_vm *v, const struct tl_item *i, bool entry,
 		      bool halt, uint64_t rip)
@@ -220,8 +204,18 @@ static void boot_turn(struct boot *b, struct boot_vm *v, const struct tl_item *i
 		*busy = on;
 		return;
 	}
-	if (has_rip && (!entry || !v->placed))
-		boot_place(v, rip, i->host);
+	/* Where its RIP is tells who runs; it may have come there before. */
+	if (has_rip && (!entry || !v->placed)) {
+		v->loaded |= !v->placed && !v->late && rip >= FOUR_G;
+		v->placed = true;
+		/* Kernels and firmware are below 4 GB, too, but not where programs begin. */
+		if (!v->loaded && v->at[KERNEL] && !(rip >> 63) &&
+		    (rip >= FOUR_G || (rip >= 0x400000 && rip < 0x1000000)))
+			boot_mark(v, USER, i->host, "kvm_exit at", rip);
+		else if (!v->loaded && !v->at[KERNEL] && rip >> 63)
+			boot_mark(v, KERNEL, v->efer ?: i->host, v->efer ? "kvm_msr sets EFER.LME, no port "
+				  "of firmware until" : "kvm_exit at", rip);
+	}
 	if (entry && v->exit && v->sym && !v->at[MARKER]) {
 		f = xu64map_elem(&b->func, (uint64_t)vm << 36 | (uint64_t)v->now << 32 |
 				 (uint32_t)(v->sym - k->v), &b->f, &b->fcap, sizeof(*f));
