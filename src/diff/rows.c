@@ -62,13 +62,6 @@ static enum place row_place(const struct ranked *k)
 	return PLACE_LATENCY;
 }
 
-static int by_weight(const struct ranked *x, const struct ranked *y)
-{
-	if (x->weight < y->weight || x->weight > y->weight)
-		return x->weight > y->weight ? -1 : 1;
-	return (int)x->row.measure - (int)y->row.measure;
-}
-
 /* Finds the lead of each group. */
 static void lead(struct ranked *v, size_t n)
 {
@@ -80,7 +73,9 @@ static void lead(struct ranked *v, size_t n)
 			    strcmp(v[k].row.group, v[i].row.group))
 				continue;
 			v[i].shares |= v[k].row.measure == DIFF_SHARE;
-			if (!first->row.beyond || by_weight(&v[k], first) < 0)
+			if (!first->row.beyond || v[k].weight > first->weight ||
+			    (!(v[k].weight < first->weight) &&
+			     v[k].row.measure < first->row.measure))
 				first = &v[k];
 		}
 		v[i].effect = first->row.effect;
@@ -300,15 +295,6 @@ static double share_to(const struct loghist *h, size_t bucket)
 	return h->n ? (double)n / (double)h->n : 0;
 }
 
-static size_t row_bucket_of(const struct diff_key *const k[2], double q)
-{
-	size_t i = 0;
-
-	while (i < DIFF_BUCKETS - 1 && share_to(k[0]->times, i) + share_to(k[1]->times, i) < 2 * q)
-		i++;
-	return i;
-}
-
 /* part: how many of the bucket itself count. */
 static double above(const struct diff_cell *c, size_t bucket, double part)
 {
@@ -329,10 +315,13 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2], enum diff_measure m)
 {
 	unsigned int percent = m == DIFF_P50 ? 50 : 99;
-	size_t bucket = row_bucket_of(k, percent / 100.0);
+	size_t bucket = 0;
 	struct values *v = row_new(b, k[0]->kind, m, k[0]->name, group_of(k[0]));
 	struct diff_row *r = &b->d->row[b->d->n - 1];
 	const double grain = grain_of(b->d);
+	while (bucket < DIFF_BUCKETS - 1 &&
+	       share_to(k[0]->times, bucket) + share_to(k[1]->times, bucket) < percent / 50.0)
+		bucket++;
 
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
