@@ -158,11 +158,7 @@ static void tell_layers(unsigned int layers)
 	sbuf_free(&lack);
 }
 
-/*
- * A capture is read with a file open for each CPU, as far as descriptors go: the soft limit,
- * usually 1,024, is low for the sake of select(), which nothing here uses, and a reader has no
- * children to inherit it.
- */
+/* A capture has a file for each CPU; the soft limit is low for select(), which is not used here. */
 static void allow_files(void)
 {
 	struct rlimit max;
@@ -293,11 +289,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	return ret;
 }
 
-/*
- * A file that is opened later must not become standard output or error by its number: messages
- * would be written into it. This takes the numbers that are closed, and can neither be read nor
- * written.
- */
+/* Takes the closed ones of 0 to 2, or messages would be written into files opened later. */
 static bool std_fds_taken(void)
 {
 	int fd;

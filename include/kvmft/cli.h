@@ -135,11 +135,7 @@ struct cmd {
 	/* What it does with all rights if there are no operands. May be NULL. */
 	int (*live)(void *opts, struct kvmft_err *err);
 	int (*output)(void *opts, int argc, struct kvmft_err *err);
-	/*
-	 * A group, such as `kvmft qemu`: its first operand is one of these, NULL-terminated, whose
-	 * names begin with the group's: "qemu events". It has options_first, and no run() of its
-	 * own.
-	 */
+	/* A group, as `kvmft qemu`: its commands, "qemu events", up to NULL; without a run(). */
 	const struct cmd *const *verbs;
 };
 

@@ -505,11 +505,7 @@ void blame_explain(void *blame, const struct tl_item *i)
 		if (b->nactive) {
 			uint64_t at;
 
-			/*
-			 * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for
-			 * which the guest was left has been handled by then, and its handler's
-			 * events came first.
-			 */
+			/* Where kvm_exit is traced late, the host's handler came before it. */
 			if (i->vm >= 0 && i->vcpu >= 0 && event_in_interrupt(i->src->fmt, i->rec) &&
 			    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
 				b->vcpu[at].in_irq = true;

@@ -93,8 +93,6 @@ static void task_switch(struct blame *b, const struct tl_item *i)
 	}
 }
 
-/* ---- from one event to another ---- */
-
 void blame_wait_span(struct blame *b, const struct tl_item *i)
 {
 	struct blame_found f;
@@ -117,8 +115,6 @@ void blame_wait_span(struct blame *b, const struct tl_item *i)
 	if (at)
 		snprintf(at->of, sizeof(at->of), "%s to %s", s.from, fmt_name(i->ev));
 }
-
-/* ---- what tracers of the guest measured ---- */
 
 /* They report how long it was when it is over. A thread's sample is about that thread. */
 static void measured(struct blame *b, enum event_role r, const struct tl_item *i)

@@ -70,8 +70,6 @@ static const char *side_words(const struct check *c)
 	return c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c);
 }
 
-/* ---- text ---- */
-
 static const char *const verdict_text[] = {
 	[VERDICT_OK] = "ok",
 	[VERDICT_LACKING] = "LACKING",

@@ -27,10 +27,6 @@ static const char *cpu_model(char *buf, size_t size)
 	return buf;
 }
 
-/* ---- the verdict ---- */
-
-/* ---- text ---- */
-
 static void prove_text(const struct prove *p, struct sbuf *b)
 {
 	for (size_t i = 0; i < p->nvm; i++) {
@@ -82,8 +78,6 @@ static void prove_text(const struct prove *p, struct sbuf *b)
 	sbuf_addc(b, '\n');
 	text_wrap(b, 0, EVENTS_INDENT, 80);
 }
-
-/* ---- JSON ---- */
 
 static void prove_json(const struct prove *p, struct sbuf *b)
 {

@@ -276,11 +276,7 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 		if (!got)
 			break;
 		n += (size_t)got;
-		/*
-		 * Whole lines of what has been read; *n becomes what is left at the start of buf.
-		 * Results are written after every read, so that another program can ask and wait
-		 * for the answer.
-		 */
+		/* Whole lines; *n becomes what is left. Results are written after every read. */
 		line = buf;
 		ret = 0;
 		while (!ret && (end = memchr(line, '\n', (size_t)(buf + n - line)))) {

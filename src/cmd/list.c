@@ -41,8 +41,6 @@ static const char *master_clock(const struct vm_list *l, const struct vm *vm)
 	return guess > 0 ? "likely" : guess < 0 ? "no" : "unknown";
 }
 
-/* ---- text ---- */
-
 static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b)
 {
 	sbuf_addf(b, "%s  name %s  uuid %s\n", vm->sel, vm->name ?: "-", vm->uuid ?: "-");
@@ -159,8 +157,6 @@ static void list_json_head(struct json *j, const void *ctx)
 	json_put_u64(j, "hidden_processes", l->n_hidden);
 	json_put_bool(j, "truncated", l->truncated);
 }
-
-/* ---- the command ---- */
 
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		    struct kvmft_err *err)

@@ -388,11 +388,7 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 	struct sigaction now;
 
 	follow_new(&c, &m->f);
-	/*
-	 * The first signal ends the view in order, the second one at once: the kernel removes the
-	 * handler when the first one comes, which also marks it. A process that ignores a signal
-	 * continues to do so.
-	 */
+	/* The first signal ends the view in order, the second at once: its handler is gone. */
 	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
 		if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
 			(void)sigaction(end_signals[i], &once, NULL);

@@ -86,8 +86,6 @@ struct run {
 	size_t nguest;
 };
 
-/* ---- options ---- */
-
 static int parse_pids(struct run *run)
 {
 	_cleanup_free_ char *text = xstrdup(run->o->pids);
@@ -154,8 +152,6 @@ static int parse(struct run *run)
 					   "and not with --semantics perf");
 	return 0;
 }
-
-/* ---- nothing to show is not a success ---- */
 
 #define ULL(v) ((unsigned long long)(v))
 
@@ -361,8 +357,6 @@ static int report_one_capture(struct run *run)
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
-/* ---- by stack ---- */
-
 /* Options that make no sense for stacks: times, vCPUs or VMs; and for processes. */
 static int by_other_options(const struct run *run)
 {
@@ -425,8 +419,6 @@ static int report_by_stack(struct run *run)
 	by_stack_free(&b);
 	return ret;
 }
-
-/* ---- by process ---- */
 
 static int by_process(struct run *run)
 {

@@ -195,11 +195,7 @@ static void row_ready(struct build *b, const struct diff_set *set[2], struct val
 
 /* ---- what a change costs ---- */
 
-/*
- * Of a key on either side. Sleep costs nothing, because it is what all else leaves. An exit costs
- * at least a microsecond, most of it before and after what is traced of it; a halt with an unknown
- * share of sleep costs what two switches and a wake-up do.
- */
+/* Of a key on either side: sleep costs nothing, an exit a microsecond, a halt two switches. */
 struct cost {
 	double rate[2], busy[2]; /* per second; CPUs */
 	double each;		 /* seconds of one */
@@ -456,8 +452,6 @@ static void set_rows(struct build *b, const struct diff_set *x, const struct dif
 		if (!row_find(x, y->key[i]))
 			key_rows(b, set, (const struct diff_key *[2]){ NULL, y->key[i] });
 }
-
-/* ---- where the time went ---- */
 
 static void row_share(struct build *b, const char *name, const double *of[2])
 {
@@ -722,8 +716,6 @@ void diff_free(struct diff *d)
 	diff_side_free(&d->side[0]);
 	diff_side_free(&d->side[1]);
 }
-
-/* ---- limits for what may change, as text: "exits/op > +5 %" ---- */
 
 /* [+|-]N[.N] % and nothing else: a share. */
 static bool percent_parse(const char *s, double *share)

@@ -173,8 +173,6 @@ static void number_name(struct diff *d, const char *name, uint64_t before, uint6
 		fact_add(d, name, number_text(before), number_text(after));
 }
 
-/* ---- parameters of modules ---- */
-
 static const char *param(const struct capture *c, const struct cap_param *p)
 {
 	for (size_t i = 0; i < c->nparam; i++)

@@ -402,8 +402,6 @@ struct hostmap *report_hostmap(const struct report *r)
 	return r->map;
 }
 
-/* ---- threads and vCPUs ---- */
-
 /* Index of the VM that a thread belongs to; -1 if not in the capture. */
 static int64_t report_vm_of(const struct report *r, int32_t tid)
 {

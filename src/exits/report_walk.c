@@ -303,11 +303,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 	int ret = 1;
 
 	for (;;) {
-		/*
-		 * The direct way is for times from here on: not before the last event, in the
-		 * window, in no gap. subbuf_next_fast() never returns one before the last it
-		 * returned.
-		 */
+		/* The direct way is for times from here on: in the window, in no gap. */
 		uint64_t least = MAX(last_ts, r->from),
 			 span = st->in_gap || least > to ? 0 : to - least + 1;
 		const struct rev *first = e;

@@ -90,11 +90,7 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->deadline = lo;
 }
 
-/*
- * A synthetic timer of Hyper-V (arch/x86/kvm/hyperv.c: stimer_start()): time_now and count are of
- * the guest's reference counter, in 100 ns, so it is due by their distance. One of a vCPU is
- * followed.
- */
+/* Hyper-V's stimer_start(): time_now and count are in 100 ns; it is due by their distance. */
 void lat_stimer_set(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	uint64_t units = in->f[3] - in->f[2];

@@ -370,11 +370,7 @@ static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t
 	       v->last_device.t_source > (r->t_doorbell ?: r->t_issue);
 }
 
-/*
- * The device interrupt that reported the end: the last one on this vCPU, else that of this device
- * on another, which then passed the work on. Which handler belongs to which device is learnt from
- * the former.
- */
+/* The interrupt that reported the end: the last here, or its device's on another vCPU. */
 static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v,
 					  const struct request *r, uint64_t t)
 {
@@ -567,11 +563,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!l->io->open)
 		return;
 	if (v && v->io_pending && lat_is_doorbell(in)) {
-		/*
-		 * A vCPU's write to a device: the doorbell for what its guest issued. It began with
-		 * the exit. The event comes after the ioeventfd's wake-up: whatever waits for that
-		 * may be running already.
-		 */
+		/* A doorbell; it began with the exit, and comes after the ioeventfd's wake-up. */
 		uint64_t ran = lat_worker_ran(l, v->vm, v->exit),
 			 key = bell_key(l->io, v->vm, v->id);
 		struct lat_io *io = l->io;

@@ -47,11 +47,7 @@ static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 
 /* ---- the source ---- */
 
-/*
- * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of
- * irqfd itself (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own
- * threads may use either.
- */
+/* Threads without the VMM's ioctls (vhost, irqfd's work, host interrupts) only use an irqfd. */
 static bool by_irqfd(const struct lat_in *in)
 {
 	const struct tl_source *host = in->i->src;
@@ -263,11 +259,7 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 	v->met[vector / 64] |= 1ull << vector % 64;
 }
 
-/*
- * The vCPU of an interrupt of the VM: the one that took the last such interrupt, or the only one.
- * If it is not known, the VM's first vCPU holds the interrupt until a handler tells (*homeless).
- * NULL: none.
- */
+/* The vCPU that took the last such one, or the only one; *homeless: the first, until told. */
 static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
 {
 	const struct hostmap_thread *t, *first = NULL;
@@ -287,11 +279,7 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 	return l->guest[vm].home ? lat_vcpu_get(l, vm, l->guest[vm].home->id) : NULL;
 }
 
-/*
- * A line of a GIC goes up or down. Private ones are levels: down before the entry means that the
- * guest never sees it, and up again that it still is. Of others the host does not say whether they
- * are edges.
- */
+/* A line of a GIC goes up or down: private ones are levels; of others it is not said. */
 void lat_irq_line(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
@@ -607,11 +595,7 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 	return found;
 }
 
-/*
- * A handler without an interrupt on its vCPU. It may belong to an interrupt whose vCPU was not
- * known, and is known now; or the vCPU that was known is wrong, and is forgotten. That interrupt is
- * not measured.
- */
+/* A handler without an interrupt on its vCPU: that was not known, or was a wrong one. */
 static void stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
 	struct lat_vcpu *home = l->guest[v->vm].home;

@@ -86,8 +86,6 @@ void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c)
 	v->next[c->vector / 64] &= ~(1ull << c->vector % 64);
 }
 
-/* ---- measured ---- */
-
 static uint32_t cause_of(const struct irq_chain *c, const uint64_t *stage, uint64_t total)
 {
 	uint64_t host = stage[ST_DELIVER];

@@ -423,11 +423,7 @@ void lat_mem_device(struct lat_vcpu *v)
 
 /* ---- what was seen meanwhile ---- */
 
-/*
- * A fault for the same page again: KVM gave up the first time, because the host changed the VMM's
- * memory meanwhile (as it does to break a share), or because the page had to be waited for. Both
- * faults are one stall.
- */
+/* A fault again: KVM gave up the first, as the page changed or was waited for: one stall. */
 static void go_on(struct mem_vcpu *m)
 {
 	struct mem_stall *s = &m->now, *b = &m->before;

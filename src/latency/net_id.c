@@ -62,8 +62,6 @@ void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t siz
 	snprintf(buf, size, "%s %s > %s", protocol, a, b);
 }
 
-/* ---- headers ---- */
-
 static void ports_of(struct net_flow *f, const uint8_t *p)
 {
 	f->ports = f->protocol == IPPROTO_TCP || f->protocol == IPPROTO_UDP ||

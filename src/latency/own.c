@@ -226,8 +226,6 @@ void lat_tasks_over(struct lat *l, bool cut)
 		handlers_over(l, l->heard[i], cut ? HANDLER_CUT : HANDLER_OPEN);
 }
 
-/* ---- the time from any event to any other, as the options name them ---- */
-
 /* The second is for times between both sides, which are off by the alignment. */
 #define DESC(across)                                                                        \
 	{                                                                                   \

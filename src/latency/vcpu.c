@@ -285,11 +285,7 @@ static bool is_known(const struct lat_cpu *c, uint64_t from, uint64_t to)
 	return c && c->known && (!c->perhaps || from <= c->since || c->left == to);
 }
 
-/*
- * The group of what ran on c from `from` on. If others followed the first without a recorded
- * switch, only the first, if it was seen to begin, and the last are known: such a time is theirs
- * together.
- */
+/* What ran on c since `from`; the first and the last together, if some came between unseen. */
 static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from,
 				     uint64_t to, uint32_t *index)
 {

@@ -407,11 +407,7 @@ static int empty_maps(struct exits_run *x)
 	return 0;
 }
 
-/*
- * Exits go on while the maps are read. Read last, the sums hold at least what the maxima hold: no
- * maximum is above its total in the table that a run ends with. Between intervals that is
- * impossible: an exit at that moment is in the sum of one and in the maximum of the other.
- */
+/* Exits go on meanwhile: sums are read last, so no maximum of a run is above its total. */
 static int read_times(struct exits_run *x, bool last, struct khist *h)
 {
 	int ret = last ? read_max(x) : read_sums(x, h);

@@ -143,11 +143,7 @@ static int exits_show(struct exits_run *x)
 	return err_why(x->err, ret, "cannot write");
 }
 
-/*
- * A table on the whole terminal, renewed. It needs only a few ANSI sequences: the
- * alternate screen on and off, home, clear to the end. If standard output is not a terminal, tables
- * are printed one after the other.
- */
+/* A table on the whole terminal, renewed by ANSI sequences; else one after the other. */
 
 #define ROWS_DEFAULT 24u
 #define HEAD_ROWS    3u

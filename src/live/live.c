@@ -328,8 +328,6 @@ const struct live_totals *live_totals(const struct live *l)
 #define MIN_BUFFER_KB	  512u
 #define FREE_MEMORY_SHARE 20u /* the rings of all CPUs take at most 1/20 of what is free */
 
-/* ---- formats ---- */
-
 int session_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
 		    struct kvmft_err *err)
 {

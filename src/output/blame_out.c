@@ -39,8 +39,6 @@ static unsigned int blame_percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned int)((unsigned __int128)part * 100 / whole) : 0;
 }
 
-/* ---- order ---- */
-
 static uint64_t length(const struct blame_spike *s)
 {
 	return s->end - s->begin;

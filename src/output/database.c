@@ -536,8 +536,6 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 	return d->error;
 }
 
-/* ---- losses, and all items ---- */
-
 int db_item(void *db, const struct tl_item *i)
 {
 	struct db *d = db;

@@ -178,8 +178,6 @@ static void exits_cells(struct row *o, const void *ctx, size_t i)
 			  *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
 }
 
-/* ---- text, JSON and CSV ---- */
-
 /* ---- OpenMetrics 1.0 text, also valid for readers of the older Prometheus text ---- */
 
 static void metric_labels(const struct exits_page *p, const struct exits_row *r, const char *le,
@@ -325,8 +323,6 @@ static void print_metrics(const struct exits_page *p, bool open, struct sbuf *b,
 	exits_head(&lost, open, b);
 	sbuf_addf(b, "kvm_exits_lost_total %" PRIu64 "\n%s", p->lost, open ? "# EOF\n" : "");
 }
-
-/* ---- all ---- */
 
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b, exits_flush flush,
 		void *ctx)

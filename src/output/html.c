@@ -343,8 +343,6 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 	return delta;
 }
 
-/* ---- base64 ---- */
-
 static void base64(struct html *h, struct sbuf *out, bool all)
 {
 	static const char digit[] =

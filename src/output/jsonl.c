@@ -31,8 +31,6 @@ static void line_begin(struct json *j, struct out *o, const char *kind)
 	json_put_str(j, "kind", kind);
 }
 
-/* ---- the first line ---- */
-
 static void jsonl_begin(struct out *o)
 {
 	struct jsonl *p = xcalloc(1, sizeof(*p));

@@ -296,12 +296,7 @@ static void lat_csv(const struct lat_view *v, struct sbuf *b)
 	}
 }
 
-/*
- * Latency results as metrics: a histogram for each analysis and VM, how the VM's
- * vCPUs spent their time, and whether the guest's clock could be trusted. Interrupts and tasks are
- * not labels: there would be no end of them. No family is one of report_out.c, because a host
- * has both files.
- */
+/* Metrics: a histogram for each analysis and VM; interrupts and tasks are too many for labels. */
 
 /* Buckets end at 2^k - 1 ns, which loghist counts exactly: 1 us, 4 us ... 4.3 s. */
 #define LE_FIRST 10

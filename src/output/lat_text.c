@@ -393,8 +393,6 @@ static void lat_group_cells(struct row *o, const void *ctx, size_t i)
 	}
 }
 
-/* ---- histogram: powers of two ---- */
-
 static void histogram_text(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	uint64_t count[64] = { 0 }, most = 0, lo, hi;

@@ -245,11 +245,7 @@ static void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct e
 			return;
 		q->handled = true;
 		(void)fmt_str(&e->type->f[1], i->rec, name, sizeof(name));
-		/*
-		 * The line behind a handler is one that went in and may be its; which of several
-		 * was learnt from when it was alone. Unless it was, those that may be are over, but
-		 * have no arrow.
-		 */
+		/* The line behind a handler: it went in, and may be its, by what was learnt. */
 		u64map_get(&p->irq_number, key, &known);
 		for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++) {
 			if (!is_in(p, &q->of[n], n, name))
@@ -535,8 +531,6 @@ static void sched_switch(struct out *o, const struct tl_item *i, const struct ev
 		slice_end(o, t, PF_OFF);
 	}
 }
-
-/* ---- interrupts ---- */
 
 static void irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {

@@ -276,11 +276,7 @@ static bool is_thread_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_t
 	return *none;
 }
 
-/*
- * Perfetto makes slices of entries and exits. If a recording has only entries, slices would nest
- * without end: from the second one on they are only events. (Timers of the kernel that expire in a
- * softirq are interrupted by others.)
- */
+/* Entries without exits would nest without end: from the second on they are only events. */
 static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 			const struct tl_item *item)
 {

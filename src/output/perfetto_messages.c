@@ -265,11 +265,7 @@ struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 	struct pf_type *t = pf_type_of(p, i, false);
 	char text[4] = "";
 
-	/*
-	 * A text that is none of those that Perfetto makes slices and counters of: these begin with
-	 * a letter, a bar and a process, "B|77|name". It counts others as errors, or takes them for
-	 * the end of a slice.
-	 */
+	/* Not a text of slices and counters, "B|77|name", which would count as errors. */
 	if (t->info->role == EV_PRINT &&
 	    (!fmt_str(&t->info->type->f[0], i->rec, text, sizeof(text)) ||
 	     !strchr("BCEFGHINS", text[0]) || text[1] != '|'))

@@ -671,8 +671,6 @@ static void stack_json_head(struct json *j, const void *ctx)
 	json_put_u64(j, "without_event", d->b->apart);
 }
 
-/* ---- all of it ---- */
-
 int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, const char *format,
 		   FILE *f)
 {

@@ -302,8 +302,6 @@ void cell_u64(struct row *r, unsigned int in, const char *name, const char *head
 		row_u64(r, name, known, v);
 }
 
-/* ---- text that is broken into lines ---- */
-
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
 {
 	_cleanup_free_ char *text = width && from < b->len ? xstrdup(b->s + from) : NULL;

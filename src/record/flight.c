@@ -456,12 +456,7 @@ int record_flight_arm(struct record *r)
 	} else if (trigger_is_marker(r)) {
 		ret = marker_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
-		/*
-		 * A trigger without a condition fires before the kernel checks whose event it is;
-		 * one with a condition after that, once the event passed set_event_pid
-		 * (trace_event_buffer_reserve() in kernel/trace/trace_events.c). So if threads were
-		 * chosen, it gets a condition that always holds.
-		 */
+		/* Without a condition a trigger fires for any thread: it gets one that holds. */
 		sbuf_add(&text, "traceoff");
 		if (e->filter || r->tids.n)
 			sbuf_addf(&text, " if %s", e->filter ?: "common_pid >= 0");

@@ -9,8 +9,6 @@
 
 #include "kvmft/sandbox.h"
 
-/* ---- the environment ---- */
-
 /* What makes the dynamic loader load foreign code into this process. */
 static const char *const loader_variables[] = { "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH" };
 
@@ -67,11 +65,7 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 	return sandbox_enter(&s, &layers, err);
 }
 
-/*
- * What is opened while it records and at its end, beside the capture. Not all of tracefs:
- * trace_pipe would take the events of others out of their buffers. Not all of its own instance for
- * writing: the function tracer, or a ring as large as memory, would stop the machine.
- */
+/* What is opened while it records; not trace_pipe, nor the rest of its instance for writing. */
 enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_NET, OF_SYNTH,
 	       OF_CR3, OF_GUEST, OF_COPY };
 

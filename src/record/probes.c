@@ -248,8 +248,6 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 	return 0;
 }
 
-/* ---- the kernel's events ---- */
-
 static int sdt_start(struct record *r)
 {
 	const struct str_list *list = &r->c->sdt;

@@ -178,8 +178,6 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 	return k->n ? 0 : ret;
 }
 
-/* ---- what is wanted of each ---- */
-
 static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
@@ -287,8 +285,6 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 			  tell_on(k, q, &now), q->q.pid));
 	return 0;
 }
-
-/* ---- and back ---- */
 
 static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {

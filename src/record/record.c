@@ -321,11 +321,7 @@ static int record_start(struct record *r)
 	return ret ?: record_watch_tell(r, RECORD_LIVE);
 }
 
-/*
- * Recording off, then the events (a ring that is off still costs), then empty it. The threads end
- * before the events, which take time one by one, because a ring that is off does not let its
- * readers sleep.
- */
+/* Off, then the events, then empty it; threads first, as a ring that is off lets none sleep. */
 static int record_stop(struct record *r)
 {
 	bool more = true;

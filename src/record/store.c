@@ -162,11 +162,7 @@ int record_place_open(struct record *r)
 					(have - MIN(have, (uint64_t)LEAST_ROOM)) / 2);
 	least = r->place.min_free + LEAST_ROOM;
 	now = r->place.name.name;
-	/*
-	 * What the new capture may take: as much as it is allowed, or a quarter more than the last
-	 * one. If there is no room for it, old captures that would be removed at its end are
-	 * removed now.
-	 */
+	/* Room for what it may take, or 5/4 of the last: old captures go for it now. */
 	if (r->c->keep_captures.set) {
 		uint64_t usual = r->c->max_size.set ? r->c->max_size.v
 						    : capw_stamp_usage(r->place.dir, now) / 4 * 5;

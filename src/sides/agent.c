@@ -21,8 +21,6 @@
 #define STALE_MAX  1000 /* answers to others, before the one to the first request */
 #define PAUSE_MS   50 /* before a program is asked about again */
 
-/* ---- base64 (RFC 4648) ---- */
-
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 static void add_base64(struct sbuf *b, const uint8_t *p, size_t n)

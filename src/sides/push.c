@@ -78,8 +78,6 @@ static int guest_machine(struct push *p, char *arch, size_t size)
 	return err_lack(p->err, ENOEXEC, "it is %s, for which there is no kvmft", arch);
 }
 
-/* ---- the program ---- */
-
 /* A copy of it, in memory. -ENOEXEC: not a static program for that machine. */
 static int open_static(const char *path, const char *arch)
 {

@@ -104,11 +104,7 @@ static void snapshot_shown(struct sides *x, int status)
 	n->over = n->pid > 0;
 }
 
-/*
- * The others may know the cause of what one side saw: their rings still hold it. But a guest can
- * say that without end, and each time may cost the others their oldest segments: after the first
- * time it has to wait for a second, then for 2, 4, 8, until it was silent for long.
- */
+/* Rings of the others may show the cause; who says so again waits for 1 s, 2, 4, 8. */
 static void fired(struct sides *x, struct side *s)
 {
 	uint64_t now = util_now_ns(), since = now - s->fired_ns;
@@ -206,8 +202,6 @@ static int take_said(struct sides *x, struct side *s)
 	}
 	return s->spec ? take_news(x, s, &said.news) : 0;
 }
-
-/* ---- signals ---- */
 
 /* Ends what reaches into the guest first: its end is the end of the stream. */
 static void give_up(struct side *s)

@@ -9,8 +9,6 @@
 
 #define QGA "qga:"
 
-/* ---- words ---- */
-
 /* One word, unquoted in place; *p is after it then. -EINVAL: an unclosed quote. */
 static int next_word(char **p, char **word)
 {

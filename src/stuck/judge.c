@@ -97,11 +97,7 @@ const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what fr
 	return most;
 }
 
-/*
- * What a guest writes to set its timer, and to be done with an interrupt. A guest that works does
- * that all the time, and often for nothing else. Reads are something else: of a counter that stands
- * still, for instance.
- */
+/* What a guest writes for its timer and ends of interrupts, often all that one at work does. */
 static const struct {
 	enum stuck_what what;
 	uint64_t from, to;
@@ -405,11 +401,7 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 			return STUCK_RUNNING;
 		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
 	}
-	/*
-	 * That it is always at one place is no hang: programs compute, and kernels copy. It is one
-	 * if the guest takes no interrupts and does nothing else, or if that place is where one
-	 * only waits.
-	 */
+	/* At one place it may compute: it hangs if it takes no interrupts, or only waits there. */
 	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
 	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) &&
 	    (waits_there(v) || v->deaf ||

@@ -154,12 +154,7 @@ void stuck_timers_read(struct stuck_timers *t)
 		fclose(f);
 }
 
-/*
- * Why KVM_RUN last returned. It is in a page that the VMM maps (struct kvm_run of
- * linux/kvm.h, an ABI) and that root can read through /proc. So it is known what a VMM is busy
- * with even if that was asked of it long ago. The page is the VMM's own: its contents are
- * shown, not trusted.
- */
+/* Why KVM_RUN last returned, in a page of the VMM's (struct kvm_run): shown, not trusted. */
 
 #define RUN_SIZE       64
 #define RUN_REASON     8
