@@ -125,6 +125,44 @@ END
 run "$kvmft" merge --format html -o "$tmp/many.html" "$tmp/many"
 status_is 0 "two VMs and their threads"
 
+# Exits in another order, with others before them.
+for page in there back; do
+	{
+		echo 'meta vm id=100-12 pid=100 fd=12 name=one'
+		echo 'meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48'
+		t=1000
+		for reason in $([ $page = there ] && echo 1 13 30 54 55 || echo 16 55 54 30 13 1); do
+			echo "0 $t 101 kvm_entry vcpu_id=0"
+			echo "0 $((t + 400)) 101 kvm_exit exit_reason=$reason isa=1"
+			t=$((t + 600))
+		done
+		echo "0 $t 101 kvm_entry vcpu_id=0"
+	} >"$tmp/$page.txt"
+	"$mkcap" --capture "$tmp/$page" "$tmp/$page.txt"
+	run "$kvmft" merge --format html -o "$tmp/$page.html" "$tmp/$page"
+	status_is 0 "exits, $page"
+done
+
+# 2,400 requests, each in those before it.
+{
+	printf '%s\n' 'meta side name=guest' 'meta cpu n=0 apicid=0' 'meta task tid=77 tgid=77 comm=victim'
+	awk 'BEGIN { for (k = 0; k < 2400; k++) printf "0 %d 77 block:block_rq_issue dev=1 sector=%d nr_sector=8 bytes=4096\n", 2000 + k * 100, k
+		for (k = 2399; k >= 0; k--) printf "0 %d 77 block:block_rq_complete dev=1 sector=%d nr_sector=8\n", 250000 + (2399 - k) * 100, k
+		print "0 500000 77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0" }'
+} >"$tmp/nested-guest.txt"
+cat >"$tmp/nested-host.txt" <<'END'
+meta vm id=100-12 pid=100 fd=12 name=one
+meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
+meta task tid=101 tgid=100 comm=CPU%200/KVM
+0   1000 101 kvm_entry vcpu_id=0
+0 600000 101 kvm_exit exit_reason=1 isa=1
+END
+for side in host guest; do
+	"$mkcap" --capture "$tmp/nested-$side" "$tmp/nested-$side.txt"
+done
+run "$kvmft" merge --format html -o "$tmp/nested.html" "$tmp/nested-host" "$tmp/nested-guest=one"
+status_is 0 "requests that lie in others"
+
 # A task of the guest that waits for what the host does to its vCPU, and one that waits longer for a task of the guest.
 cat >"$tmp/slow-host.txt" <<'END'
 meta vm id=100-12 pid=100 fd=12 name=one
@@ -216,6 +254,12 @@ if command -v chromium >/dev/null; then
 	is "$rows" "$(grep -o '<th scope="rowgroup"' "$tmp/dom" | wc -l)" "... each row of the tables leads to a moment ($rows)"
 	ok "... there are some" test "$rows" -gt 3
 	is "$(grep -o '<div class="bars">' "$tmp/dom" | wc -l)" "$rows" "... and has a histogram"
+	for page in there back; do
+		dom $page
+		grep -o '<span><i style="background: [^"]*"></i>exit: [^<]*' "$tmp/dom" | grep -v ': RDTSC$' | sort -t: -k3 >"$tmp/$page.colours"
+	done
+	is "$(wc -l <"$tmp/there.colours")" 5 "... exits have colours"
+	ok "... which they have on another page, too" cmp "$tmp/there.colours" "$tmp/back.colours"
 	dom cycles
 	ok "... what was not recorded is named" grep -q '<p>not recorded: .*off-cpu (host sched:sched_switch' "$tmp/dom"
 else
@@ -239,9 +283,10 @@ want_cycles='{ "lanes": ["one v0 CPU 0/KVM-101 cpu 0"], "link": true, "beside": 
 	"accepted 3; measured 2; open at the end 1"] }'
 want_slow='{ "spikes": [["guest-sched 20.0 us wakeup victim-77, one v0, at 0.000040", ["guest-sched 100 %", "</script>-78"], 39000, 59000],
 	["host-task 6.30 us wakeup victim-77, one v0, at 0.000019", ["host-task 79 %", "5.00 us  79 %  host-task: thief-55"], 18000, 24300],
-	["host-irq 1.00 us stall vCPU 0, one v0, at 0.000090", ["host-irq 100 %"], 89000, 90000]] }'
+	["host-irq 1.00 us stall, one v0, at 0.000090", ["host-irq 100 %"], 89000, 90000]] }'
+want_nested='{ "under": [["one block I/O", "write 0", 488850], ["one block I/O", "write 3", 488550]] }'
 want_later='{ "spikes": [["guest-sched 20.0 us wakeup victim-77, one v0, at 0.000040", ["guest-sched 100 %"], 0, 20000],
-	["host-irq 1.00 us stall vCPU 0, one v0, at 0.000090", ["host-irq 100 %"], 50000, 51000]] }'
+	["host-irq 1.00 us stall, one v0, at 0.000090", ["host-irq 100 %"], 50000, 51000]] }'
 want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids; TSC offset found in the events: ",
 	"times may be off by 42549 cycles"] }'
 
@@ -249,7 +294,7 @@ want_foreign='{ "beside": ["pid:161: tids:228,232 taken for one VM by thread-ids
 # on a large page, on one with all kinds of lanes and on one with many VMs; on the others, too, by check-all.
 look()
 {
-	for page in page evil chain cycles many slow later $wall $foreign; do
+	for page in page evil chain cycles many nested slow later $wall $foreign; do
 		name='' want='' n=$events brief=1
 		case $page in
 		page | chain | many) brief=0 ;;
@@ -260,6 +305,7 @@ look()
 		chain) want=$want_chain n='' ;;
 		cycles) want=$want_cycles n='' ;;
 		many) want=$want_many n='' ;;
+		nested) want=$want_nested n='' ;;
 		slow) want=$want_slow n='' ;;
 		later) want=$want_later n='' ;;
 		wall) n='' ;;

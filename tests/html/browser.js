@@ -29,7 +29,7 @@ class Page {
 		await p.send('Log.enable');
 		await p.send('Page.enable');
 		await p.send('Performance.enable', { timeDomain: 'threadTicks' });
-		await p.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
+		await p.size(width, height);
 		await p.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] });
 		await p.go(url);
 		return p;
@@ -44,6 +44,8 @@ class Page {
 		}
 		this.opened = Date.now() - begin;
 	}
+
+	size(width, height) { return this.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false }); }
 
 	blank() { return this.send('Page.navigate', { url: 'about:blank' }); }
 

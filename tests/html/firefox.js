@@ -105,14 +105,7 @@ class Page {
 		p.timer = setTimeout(() => { console.error('firefox: no end within 90 s'); process.exit(1); }, 90000);
 		await p.connect(port);
 		await p.send('WebDriver:NewSession', { capabilities: { alwaysMatch: { pageLoadStrategy: 'eager' } } });
-		// The window has more than the page: how much is known when there is one.
-		let want = { width, height };
-		for (let k = 0; k < 3; k++) {
-			await p.send('WebDriver:SetWindowRect', want);
-			const [w, h] = await p.value('[innerWidth, innerHeight]');
-			if (w === width && h === height) break;
-			want = { width: want.width + width - w, height: want.height + height - h };
-		}
+		await p.size(width, height);
 		await p.go(url);
 		return p;
 	}
@@ -161,6 +154,17 @@ class Page {
 			await new Promise((r) => setTimeout(r, 20));
 		}
 		this.opened = Date.now() - begin;
+	}
+
+	// The window has more than the page: how much is known when there is one.
+	async size(width, height) {
+		let want = { width, height };
+		for (let k = 0; k < 3; k++) {
+			await this.send('WebDriver:SetWindowRect', want);
+			const [w, h] = await this.value('[innerWidth, innerHeight]');
+			if (w === width && h === height) break;
+			want = { width: want.width + width - w, height: want.height + height - h };
+		}
 	}
 
 	// Away from the page, and with it what was wrong there; about:blank would be in another process.

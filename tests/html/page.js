@@ -37,6 +37,31 @@ async function look(dark) {
 	return p;
 }
 
+// On a small window, too, names are whole and the time line has room; the slow moments take what room there is.
+async function narrow(p) {
+	for (const [w, h] of [[880, 700], [500, 700]]) {
+		await p.size(w, h);
+		await p.frame();
+		ok(await p.value('[...$("names").children].every((e) => e.lastChild.getBoundingClientRect().right <= $("names").getBoundingClientRect().right)'), `${w} px: no name runs into its lane`);
+		ok(await p.value('!lanes.length || (LABEL >= $("names").offsetWidth && LABEL < W / 2 && H > 150)'), '... which have room', await p.value('[LABEL, $("names").offsetWidth, W, H].join(" ")'));
+		ok(w < 600 || await p.value('[...$("names").querySelectorAll("span")].every((e) => e.scrollWidth <= e.clientWidth)'), '... and names are whole');
+		ok(await p.value('document.documentElement.scrollWidth <= innerWidth'), '... and nothing is wider');
+	}
+	await p.size(1280, 800);
+	await p.frame();
+	if (!await p.value('!!document.querySelector("#spikes ol")')) return;
+	// With many of them, and with few again.
+	const heights = await p.value(`(() => { const box = document.querySelector('#spikes ol'), aside = document.querySelector('aside'), kept = [...box.children], least = $('spikes').style.minHeight;
+		for (let k = 0; k < 60; k++) box.append(kept[0].cloneNode(true));
+		$('spikes').style.minHeight = '17em';
+		const all = [$('spikes').offsetHeight, aside.scrollHeight - aside.clientHeight];
+		for (const e of [...box.children].slice(kept.length)) e.remove();
+		$('spikes').style.minHeight = least;
+		return [...all, box.scrollHeight - box.clientHeight, $('spikes').offsetHeight]; })()`);
+	ok(heights[0] >= 17 * 13 && (heights[1] <= 0 || heights[0] < 17 * 13 + 2), 'many slow moments are as tall as there is room', heights.join(' '));
+	ok(heights[2] <= 0 || heights[3] >= 14 * 13, '... and few are all seen', heights.join(' '));
+}
+
 async function hands(p) {
 	const width = () => p.value('t1 - t0'), all = await width();
 	await p.mouse('mouseWheel', 700, 120, { deltaX: 0, deltaY: -600 });
@@ -248,6 +273,12 @@ async function things(p, want) {
 	if (want.arrows) ok(JSON.stringify(arrows) === JSON.stringify(want.arrows), 'arrows as they should be', arrows.join(', '));
 	for (const name of want.slices || []) ok(await p.value(`lanes.some((l) => l.n.includes(${JSON.stringify(name)}))`), `slice "${name}"`);
 	for (const text of want.beside || []) ok((await p.value('$("about").textContent + $("cases").textContent')).includes(text), `beside it: ${text}`);
+	for (const [name, what, time] of want.under || []) {
+		const seen = await p.value(`(() => { const l = lanes.find((x) => x.label === ${JSON.stringify(name)}); show(${time} - 30, ${time} + 30); draw();
+			const x = X(${time}), y = HEAD + l.at * ROW + ROW / 2 - stage.scrollTop, p = pick(x, y);
+			const c = [...ctx.getImageData(x, y + 6, 1, 1).data].slice(0, 3).map((v) => v.toString(16).padStart(2, '0')).join(''); return [p && p.s >= 0 ? l.n[p.s] : 'nothing', '#' + c, p && p.s >= 0 && color(l.c[p.s])]; })()`);
+		ok(seen[0] === what && seen[1] === seen[2], `${what} is there where what lay in it has ended`, seen.join(' '));
+	}
 	for (const name of want.no_lanes || []) ok(!lanes.some((l) => l.includes(name)), `no lane "${name}"`, lanes.join(', '));
 	for (const [name, end] of Object.entries(want.ends || {})) {
 		const e = await p.value(`Math.max(...lanes.flatMap((l) => l.e.filter((v, k) => l.n[k] === ${JSON.stringify(name)})))`);
@@ -278,6 +309,7 @@ async function things(p, want) {
 		await keyboard(p);
 	}
 	await words(p);
+	await narrow(p);
 	if (whole) {
 		await search(p);
 		await paper(p);
