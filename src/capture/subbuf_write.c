@@ -114,18 +114,19 @@ uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len)
 		memcpy(to + at, &with_length, sizeof(with_length));
 		at += 4;
 	}
-	if (len)
+	if (len % 4)
 		memset(to + at + padded - 4, 0, 4);
 	memcpy(to + at, data, len);
 	return at + padded;
 }
 
-static void subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
-			     uint32_t len)
+/* How many bytes it takes, without a time extend. */
+static uint32_t subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
+				 uint32_t len)
 {
 	uint8_t *to = w->buf + w->g.header + w->pos;
 	const uint32_t more = (uint32_t)(delta >> DELTA_BITS);
-	uint32_t at = 0;
+	uint32_t at = 0, size;
 
 	if (more) {
 		at = put_head(to, TYPE_EXTEND, delta);
@@ -133,17 +134,18 @@ static void subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void
 		at += sizeof(more);
 		delta = 0;
 	}
-	w->pos += at + subbuf_put(to + at, (uint32_t)delta, data, len);
+	size = subbuf_put(to + at, (uint32_t)delta, data, len);
+	w->pos += at + size;
+	return size;
 }
 
-static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len)
+static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t size)
 {
 	uint64_t delta = ts - w->ts;
 
 	if (ts < w->ts || delta >> EXTEND_BITS)
 		return false;
-	return (uint64_t)event_size(len) + (delta >> DELTA_BITS ? 8 : 0) <=
-	       room(w) - w->pos - w->later;
+	return (uint64_t)size + (delta >> DELTA_BITS ? 8 : 0) <= room(w) - w->pos - w->later;
 }
 
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
@@ -154,22 +156,22 @@ int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_
 int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
 		      uint32_t later)
 {
+	const uint32_t size = event_size(later);
 	int ret = 0;
 
 	if (later > CAPTURE_MAX_SUBBUF)
 		return -EMSGSIZE;
-	if (w->open && !record_fits(w, ts, later))
+	if (w->open && !record_fits(w, ts, size))
 		ret = subbuf_write_end(w);
 	if (ret)
 		return ret;
 	if (!w->open) {
-		if (event_size(later) > room(w))
+		if (size > room(w))
 			return -EMSGSIZE;
 		w->open = true;
 		w->begin = w->ts = ts;
 	}
-	subbuf_put_event(w, ts - w->ts, data, len);
-	w->later += event_size(later) - event_size(len);
+	w->later += size - subbuf_put_event(w, ts - w->ts, data, len);
 	w->ts = ts;
 	return 0;
 }

@@ -30,7 +30,8 @@ struct tt_line {
 	struct tt_word sys;	/* empty: not in the text */
 	struct tt_word name, text;
 	const char *what;	/* where sys, or else name, begins; or text */
-	struct tt_shape *guess; /* its head was that of this one, NULL: not known */
+	struct tt_shape *guess; /* its head is that of this one, NULL: not known; */
+	uint32_t set;		/* ... as long as so many were set */
 	bool lost;		/* no event, but so many lost on that CPU, 0: number unknown */
 	uint64_t count;
 };
@@ -157,7 +158,7 @@ struct tt_shapes {
 	struct sbuf plain;
 	const char *text, *end[TT_NUMBERS]; /* ends of its numbers; [0]: its beginning */
 	uint64_t v[TT_NUMBERS], known;	    /* of those that are wanted; known: bits, of all */
-	uint32_t n;
+	uint32_t n, set;		    /* set: how many shapes, so far */
 };
 
 /*

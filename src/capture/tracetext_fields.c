@@ -211,7 +211,7 @@ typedef uint8_t bytes8 __attribute__((vector_size(8)));
 static inline __attribute__((always_inline)) unsigned int hex_digits(const char *p, uint64_t *v)
 {
 	bytes16 c, is_letter, none;
-	uint64_t stop[2];
+	uint64_t stop;
 	pairs16 pair;
 	bytes8 byte;
 	unsigned int n;
@@ -219,9 +219,9 @@ static inline __attribute__((always_inline)) unsigned int hex_digits(const char 
 	memcpy(&c, p, sizeof(c));
 	is_letter = (bytes16)((c | 0x20) - 'a' < 6);
 	none = ~((bytes16)(c - '0' < 10) | is_letter);
-	memcpy(stop, &none, sizeof(stop));
-	n = stop[0] ? (unsigned int)__builtin_ctzll(stop[0]) / 8 :
-	    stop[1] ? (unsigned int)__builtin_ctzll(stop[1]) / 8 + 8 : 16;
+	byte = __builtin_convertvector(((pairs16)none >> 4) & 0xff, bytes8); /* 4 bits of each */
+	memcpy(&stop, &byte, sizeof(stop));
+	n = stop ? (unsigned int)__builtin_ctzll(stop) / 4 : 16;
 	pair = (pairs16)((c & 0xf) + (is_letter & 9));
 	byte = __builtin_convertvector((pair << 4 | pair >> 8) & 0xff, bytes8);
 	memcpy(v, &byte, sizeof(*v));
@@ -500,15 +500,12 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 	}
 }
 
-/* Whether the line has that shape; then its numbers are read. */
-static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
+/* Whether the text behind its head has that shape; then its numbers are read. */
+static bool has_text(struct tt_shapes *all, const struct tt_shape *s)
 {
 	const char *p = all->text, *is = s->skeleton + s->head;
 	uint64_t known = UINT64_MAX; /* and those that are not wanted */
 
-	if (!s->len || (size_t)(l->text.s - l->what) != s->head ||
-	    !tt_same(l->what, s->skeleton, s->head))
-		return false;
 	for (uint32_t i = 1; i < s->numbers; i++) {
 		const uint32_t n = s->words[i - 1];
 
@@ -516,10 +513,11 @@ static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const stru
 			return false;
 		is += n + 1;
 		p += n;
-		if (s->wanted[i] && !read_plain(&p, s->wanted[i] == 'x', &all->v[i]))
-			known &= ~(1ull << i);
-		while (tt_in_word(*p))
-			p++;
+		if (!s->wanted[i] || !read_plain(&p, s->wanted[i] == 'x', &all->v[i])) {
+			known &= ~((uint64_t)!!s->wanted[i] << i);
+			while (tt_in_word(*p))
+				p++;
+		}
 		all->end[i] = p;
 	}
 	all->known = known;
@@ -527,6 +525,12 @@ static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const stru
 	all->n = s->numbers;
 	/* and its NUL */
 	return tt_same(p, is, s->words[s->numbers - 1] + 1u);
+}
+
+static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
+{
+	return s->len && (size_t)(l->text.s - l->what) == s->head &&
+	       tt_same(l->what, s->skeleton, s->head) && has_text(all, s);
 }
 
 static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_shape *s,
@@ -540,7 +544,7 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 	s->head = (size_t)(l->text.s - l->what);
 	s->sys = l->sys.n;
 	s->name = l->name.n;
-	s->headed = s->head > s->name && strchr(" \t", l->what[s->head - 1]) &&
+	s->headed = len && s->head > s->name && strchr(" \t", l->what[s->head - 1]) &&
 		    l->name.s == l->what + (s->sys ? s->sys + 1 : 0);
 	s->id = 0;
 	s->quick = false;
@@ -551,6 +555,7 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 		s->words[i] = (uint16_t)(end - begin);
 	}
 	s->e = tt_event_find(l->sys, l->name);
+	all->set++;
 	find_places(all, s);
 }
 
@@ -695,7 +700,7 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 
 	all->text = l->name.n < 6 || memcmp(l->name.s, "sched_", 6) ? l->text.s
 								    : plugin_text(l, &all->plain);
-	if (!s || !has_shape(all, l, s))
+	if (!s || l->set != all->set || !has_text(all, s))
 		s = shape_of(all, l);
 	*shape = s;
 	at = 16 + 8 * s->n;

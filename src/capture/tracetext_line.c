@@ -273,7 +273,7 @@ static bool read_event(const char *p, const char *end, bool clear, struct tt_lin
  * rest of a line: it ends there with a thread, before open and before its 15 bytes are over, in
  * which no time and event have room.
  */
-static bool is_name(const char *first, const char *open)
+static __attribute__((noinline)) bool is_name(const char *first, const char *open)
 {
 	struct tt_word w = trimmed(first, open);
 
@@ -406,6 +406,7 @@ static bool known_event(const struct tt_shapes *all, const char *p, const char *
 	l->name = (struct tt_word){ p + (s->sys ? s->sys + 1 : 0), s->name };
 	l->text = (struct tt_word){ text, (size_t)(end - text) };
 	l->guess = s;
+	l->set = all->set;
 	return true;
 }
 

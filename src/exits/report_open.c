@@ -100,10 +100,11 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 		p->has |= (uint8_t)(1u << i);
 		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
 	}
-	if (r->pid.size == 4 && p->f[0].size == 4 &&
-	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4)))
+	if (r->pid.size == 4 && p->f[0].size >= 4 &&
+	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size >= 4)))
 		*(kind == RE_ENTRY ? &r->entry : &r->exit) =
-			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
+			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off },
+					  p->f[0].size == 8 };
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 

@@ -265,10 +265,11 @@ struct rplan {
 	struct rfield f[CLASS_FIELDS];
 };
 
-/* An entry or exit whose thread and fields are u32: where two of these are. */
+/* An entry or exit whose thread is u32 and whose fields are no less: where two of these are. */
 struct rdirect {
 	uint32_t id; /* NO_EVENT: there is none */
 	uint16_t need, off[2];
+	bool wide; /* the first is u64 */
 };
 
 #define NO_EVENT UINT32_MAX
