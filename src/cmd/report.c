@@ -188,8 +188,10 @@ static int why_empty(const struct run *run)
 			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu,
 				  v.tid);
 	}
-	return err_set(run->err, ENODATA, "%s: no samples of %s for what was selected; its "
-		       "vCPUs: %s", path, class, b.s ?: "none");
+	return err_set(run->err, ENODATA,
+		       "%s: no samples of %s for what was selected, of %llu exits and %llu entries (an "
+		       "exit counts when its thread enters again); its vCPUs: %s",
+		       path, class, ULL(t->exits), ULL(t->entries), b.s ?: "none");
 }
 
 /* ---- what must be said ---- */
@@ -200,7 +202,7 @@ static void remarks(struct run *run, enum report_format format)
 	uint64_t n = t->class_events ?: t->exits;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct report_span span;
-	char length[32];
+	char length[48];
 
 	report_span(run->r, &span);
 	/* If there is no place for remarks, they were printed before. */
@@ -219,11 +221,16 @@ static void remarks(struct run *run, enum report_format format)
 		sink_remark(&run->remarks,
 			    "functions have no names: give --guest-kallsyms, or, as another INPUT, "
 			    "the guest's capture, recorded with --symbols");
+	if (report_in_cycles(run->r))
+		snprintf(length, sizeof(length), "%llu cycles", ULL(span.length));
+	else
+		snprintf(length, sizeof(length), "%s, %llu/s",
+			 str_ns((char[16]){ 0 }, 16, span.length),
+			 ULL(span.length ? n * 1000000000 / span.length : 0));
 	if (run->ro.cls == class_find("entry") || !t->entries)
 		sink_remark(&run->remarks,
 			    "without kvm_exit and kvm_entry, both, it is not known how long an event "
-			    "took: %llu in %s, %llu/s", ULL(n), str_ns(length, sizeof(length), span.length),
-			    ULL(span.length ? n * 1000000000 / span.length : 0));
+			    "took: %llu in %s", ULL(n), length);
 	else if (t->no_end)
 		sink_remark(&run->remarks,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "

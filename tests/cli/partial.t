@@ -96,6 +96,21 @@ run "$kvmft" report --event msr -i "$tmp/user.dat"
 status_is 4 "a class that was not recorded"
 err_has 'no kvm_msr events in .*: record them with -e kvm:kvm_msr$' "... and how to record it"
 
+# What counts in cycles, or has no times at all, has no ms and no rate.
+grep kvm_entry "$tmp/events" | tr -d '\t' >"$tmp/cycles.txt"
+ok "entries in cycles" "$mkcap" --clock x86-tsc --trace-dat "$tmp/cycles.dat" "$tmp/cycles.txt"
+run "$kvmft" report -i "$tmp/cycles.dat"
+out_has "$untimed: 4 in [0-9]+ cycles\$" "... are not counted by the second"
+run "$kvmft" report --tsc-khz 1000000 -i "$tmp/cycles.dat"
+out_has "$untimed: 4 in 4 ms, 1000/s\$" "... but with the frequency"
+printf ' x-9 [001] kvm_exit: reason %s rip 0x7c00\n' CPUID HLT HLT >"$tmp/none.txt"
+run "$kvmft" report -i "$tmp/none.txt"
+out_has "$untimed: 3 in 2 cycles\$" "a text without times"
+head -n 2 "$tmp/events" | tr -d '\t' >"$tmp/one.txt"
+ok "the last exit alone" "$mkcap" --trace-dat "$tmp/one.dat" "$tmp/one.txt"
+run "$kvmft" report -i "$tmp/one.dat"
+err_has 'no samples of vmexit for what was selected, of 1 exits and 1 entries \(an exit counts when' "... is no sample, and why"
+
 # With one of both, what lies between is known in part.
 part entered 'kvm_(entry|pio)'
 run "$kvmft" report --event ioport --format json --per all -i "$tmp/entered.dat"
