@@ -102,7 +102,7 @@ struct clock_vm {
 	uint64_t first, last, ran; /* stamps: of its vCPUs' entries and exits; the last exit */
 	uint32_t recorded;	   /* enum evidence */
 	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
-	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
+	bool foreign, doubtful; /* KVM's offset is, or may be, not its TSC's; an event says so */
 	bool born;     /* a vCPU was made */
 	/* Resets, and other memory: what a guest reads is no sequel of what it read before. */
 	size_t anew;
@@ -158,7 +158,8 @@ struct clockcheck {
 	uint64_t until, newest; /* stamps: what is later is not judged; set by the caller */
 	bool watch; /* this is one of many passes, which see all of it; set by the caller */
 	bool lossy, no_rip;
-	const struct out_clock *clock; /* of the answer's times: set by the caller */
+	const struct out_clock *clock; /* of the answer's times: set by the caller; ... */
+	struct windows *w;	       /* ... and those of guests' events; NULL: none */
 	bool stray; /* there are clock events of threads whose VM is not known */
 	bool seen[EV_ROLES];
 };

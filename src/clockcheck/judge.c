@@ -2,6 +2,8 @@
 /* judge.c: what the end of the walk shows, what was not recorded, and the verdict. */
 #include "room.h"
 
+#include "kvmft/proof.h"
+
 #define OFF_PPM	   500u /* KVM itself does not scale for less than 250 */
 #define DRIFT_PPB  1000000u
 #define APART_NS   100000u
@@ -29,18 +31,18 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 	[CLOCK_SET_BACK] = { "kvmclock-set-back", false, true,
 			     "kvmclock was set back by %n at %a%k: whether the guest ran until then is not recorded",
 			     "record kvm_entry and kvm_exit as well: they show whether the guest has seen it" },
-	[CLOCK_ANEW] = { "kvmclock-anew", false, false,
+	[CLOCK_ANEW] = { "kvmclock-anew", false, true,
 			 "kvmclock began when this VM was made, at %a, but its memory had record %T of another one: "
 			 "restored without its clock", SET_CLOCK },
 	[CLOCK_NO_MASTER] = { "no-master-clock", false, true, "no master clock%s%m",
 			      "give all vCPUs one TSC, and the host clocksource tsc" },
-	[CLOCK_DIFFERS] = { "kvmclock-differs", false, false, "kvmclock of %v is %n %t that of %o%s",
+	[CLOCK_DIFFERS] = { "kvmclock-differs", false, true, "kvmclock of %v is %n %t that of %o%s",
 			    "as for no-master-clock" },
 	[CLOCK_FREQUENCY] = { "frequency", false, false, "%F",
 			      "KVM_SET_TSC_KHZ on a host that can scale, or what the guest is told as it is" },
-	[CLOCK_READS] = { "reads-exit", false, false, "clock reads exit: %E",
+	[CLOCK_READS] = { "reads-exit", false, true, "clock reads exit: %E",
 			  "a clocksource that does not exit: kvm-clock, tsc, or Hyper-V's TSC page" },
-	[CLOCK_DEADLINES] = { "deadline-past", false, false,
+	[CLOCK_DEADLINES] = { "deadline-past", false, true,
 			      "%v set %N of %A timers to a time that its TSC had passed, by up to %n",
 			      "compare the guest's TSC with what its timers were set by before it was moved" },
 	[CLOCK_STOPPED] = { "guest-stopped", true, false, "the guest was told that it had been stopped, at %f%x",
@@ -59,7 +61,7 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 			  "its sched_clock() is %n %t what its constants make of the kvmclock that it had",
 			  "as for kvmclock-forwards: printk, trace clocks and the scheduler jump with it" },
 	[CLOCK_FOREIGN] = { "foreign-tsc", true, false, "its TSC %i",
-			    "none: KVM's offset is not used; a capture of the guest in x86-tsc shows its own" },
+			    "none if it is not; if it may not be, a capture of the guest in x86-tsc tells" },
 };
 
 static struct clock_vcpu *first_with_record(struct clock_vm *vm)
@@ -132,9 +134,8 @@ static void differs(struct clock_vm *vm, struct clock_vcpu *v, const struct cloc
 		clock_tolerance(&v->was.pv, &ref->was.pv, a - MIN(a, ref->was.pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
 		return;
-	clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
-					      .than = ref->id, .amount = (int64_t)(b - a),
-					      .from = MAX(v->was.from, ref->was.from) });
+	clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id, .than = ref->id,
+		.amount = (int64_t)(b - a), .from = MAX(v->was.from, ref->was.from) });
 }
 
 static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
@@ -153,11 +154,9 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		if (!c->cap->unit_ns)
 			differs(vm, v, ref);
 		if (v->late >= LATE_LEAST && v->late * 2 >= v->timers)
-			clock_found(
-				vm, &(struct clock_seen){
-					.is = CLOCK_DEADLINES, .vcpu = v->id, .count = v->late,
-					.all = v->timers,
-					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
+			clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES, .vcpu = v->id,
+				.count = v->late, .all = v->timers,
+				.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
 	}
 }
 
@@ -179,8 +178,8 @@ static void wall_clock(const struct clockcheck *c, struct clock_vm *vm, const st
 	vm->recorded |= EVID_WALL;
 	ns = (int64_t)(b->real - first);
 	if (clock_size(ns) >= WALL_NS)
-		clock_found(vm, &(struct clock_seen){
-					.is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });
+		clock_found(vm, &(struct clock_seen){ .is = CLOCK_WALL, .vcpu = -1,
+						      .amount = ns, .from = lo });
 }
 
 /* What its kernel takes the TSC for, and reads the time by. */
@@ -247,15 +246,18 @@ static void sched_clock(struct clock_vm *vm, const struct tl_source *s)
 static void foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 {
 	struct clock_seen s = { .is = CLOCK_FOREIGN, .vcpu = -1 };
-	bool solved = tl_hostmap(c->t)->vm[vm->vm].has_forced, fits = false, timers = false;
+	struct win_stats own = { 0 };
+	bool solved = tl_hostmap(c->t)->vm[vm->vm].has_forced, timers = false;
 	size_t n = 0;
 
 	for (size_t i = 0; i < vm->n; i++)
 		timers |= vm->vcpu[i].late >= LATE_LEAST &&
 			  vm->vcpu[i].late * 10 >= vm->vcpu[i].timers * 9;
-	for (size_t i = 1; i < tl_sources(c->t); i++)
-		fits |= tl_source(c->t, i)->guest && tl_source(c->t, i)->vm == vm->vm;
-	vm->foreign = solved || vm->is_tdx || ((vm->is_sev || timers) && !fits);
+	if (c->w)
+		win_total(c->w, (int64_t)vm->vm, &own);
+	vm->doubtful = own.outside;
+	vm->foreign = solved || vm->is_tdx ||
+		      ((vm->is_sev || timers) && (!own.inside || own.outside));
 	for (size_t i = 0; i < vm->nseen && vm->foreign; i++)
 		if (vm->seen[i].is > CLOCK_DEADLINES || vm->seen[i].is == CLOCK_READS)
 			vm->seen[n++] = vm->seen[i];
@@ -265,7 +267,7 @@ static void foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 	snprintf(s.what, sizeof(s.what), "%s",
 		 vm->is_tdx ? "is not KVM's: it exits by TDCALL"
 		 : solved   ? "is not KVM's: its events contradict KVM's offset"
-		 : timers   ? "is not KVM's: by KVM's offset, its timers are set to the past"
+		 : timers   ? "may not be KVM's: by its offset, timers are set to the past"
 			    : "may not be KVM's: it exits by VMGEXIT");
 	clock_found(vm, &s);
 }
@@ -288,8 +290,7 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 		/* What debugfs said at the end holds also where nothing says since when. */
 		for (size_t i = 0; cap && i < cap->nvcpu; i++) {
 			const struct cap_vcpu *e = &cap->vcpu[i];
-			const struct tsc_map map = { .offset = e->end_offset,
-						     .ratio = e->end_ratio,
+			const struct tsc_map map = { .offset = e->end_offset, .ratio = e->end_ratio,
 						     .frac = e->end_ratio ? e->frac : 0 };
 			struct clock_vcpu *v = e->has_end ? clock_vcpu_by_id(vm, e->id) : NULL;
 
@@ -364,5 +365,5 @@ enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct c
 	for (int k = 0; k < CLOCK_FINDINGS; k++)
 		if (clock_rules[k].must && clockcheck_lacks(vm, (enum clock_finding)k))
 			return CLOCK_UNKNOWN;
-	return c->lossy || c->stray ? CLOCK_UNKNOWN : CLOCK_WELL;
+	return c->lossy || c->stray || vm->doubtful ? CLOCK_UNKNOWN : CLOCK_WELL;
 }

@@ -239,9 +239,8 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	}
 	if (known)
 		by = offset_since(v) >= offset_since(ref) ? &v->writer : &ref->writer;
-	clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
-					      .than = ref->id, .amount = cycles,
-					      .from = since, .by = *by });
+	clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id, .than = ref->id,
+					      .amount = cycles, .from = since, .by = *by });
 	v->skew = vm->more ? 0 : vm->nseen;
 }
 
@@ -371,8 +370,7 @@ void clock_master(struct clock_vm *vm, bool off, uint64_t host, bool sure)
 		s->to = host;
 	if (!s && off && sure)
 		clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
-						      .from = vm->master.since,
-						      .by = vm->master.by });
+			.from = vm->master.since, .by = vm->master.by });
 }
 
 void clock_adopt(struct clock_vcpu *v, uint64_t host)

@@ -13,10 +13,7 @@ static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL
 
 static void (*const clock_print[])(const struct clockcheck *c, unsigned int width,
 				   struct sbuf *b) = {
-	clockcheck_text,
-	clockcheck_json,
-	clockcheck_metrics,
-};
+	clockcheck_text, clockcheck_json, clockcheck_metrics };
 
 struct clock_opts {
 	struct sink_file file; /* first */
@@ -60,6 +57,8 @@ static int clock_walk(struct view *v, struct clockcheck *c)
 {
 	int ret = view_start(v);
 
+	c->clock = &v->clock;
+	c->w = v->w;
 	ret = ret ?: view_walk(v, TL_FEED(clockcheck_feed, c));
 	ret = ret ?: tl_error(v->p->t);
 	if (!ret)
@@ -78,7 +77,7 @@ static int clock_open(struct view *v, const struct clock_opts *o, int argc, char
 
 	*v = (struct view){
 		.o = &o->v, .err = err, .note = cli_note, .cycles = "times are in cycles",
-		.need = { .need = PAIRING_CLOCKS, .undecided_ok = true }, .prove = VIEW_PROVE_NOT,
+		.need = { .need = PAIRING_CLOCKS, .undecided_ok = true },
 	};
 	ret = view_open(v, argv, (size_t)argc);
 	/* Of a host without such readings there is still the time since it began. */
@@ -172,7 +171,6 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		if (!ret) {
 			tl_follow_no_end(now->p->t);
 			c = clockcheck_new(now->p->t, now->vm);
-			c->clock = &now->clock;
 			c->watch = true;
 			c->until = last ? UINT64_MAX : until;
 			ret = clock_walk(now, c);
@@ -245,12 +243,14 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: clock_open(&v, o, argc, argv, err);
 	if (!ret) {
 		c = clockcheck_new(v.p->t, v.vm);
-		c->clock = &v.clock;
 		ret = clock_walk(&v, c);
 	}
 	if (!ret) {
 		pairing_tell_assumed(v.p, cli_note);
 		(void)pairing_summary(v.p->t, true, cli_note);
+		for (size_t i = 1; i < tl_sources(v.p->t); i++) /* how far its events can tell */
+			view_tell_alignment(&v, tl_source(v.p->t, i)->vm,
+					    tl_source(v.p->t, i)->label, false);
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
