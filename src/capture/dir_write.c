@@ -19,9 +19,9 @@ struct capw {
 	int dirfd, meta, formats; /* formats is created with the first one */
 	uint64_t formats_len;
 	bool made;
-	bool held;	   /* what follows is kept here, for capw_release() */
+	bool held; /* what follows is kept here, for capw_release() */
 	struct sbuf held_meta, held_formats;
-	uint64_t reserved; /* bytes reserved for meta */
+	uint64_t reserved;	   /* bytes reserved for meta */
 	struct stream_out *stream; /* instead of all this; or NULL */
 };
 
@@ -117,29 +117,28 @@ void capw_why(int dir, int ret, struct kvmft_err *err)
 	err->code = code;
 }
 
-/* All or nothing: what is written later must not follow the beginning of something else. */
-static int append(int fd, const void *p, size_t n)
-{
-	size_t done = 0;
-	int ret = full_write(fd, p, n, &done);
-	off_t at = ret && done ? lseek(fd, -(off_t)done, SEEK_CUR) : -1;
-
-	if (at >= 0 && ftruncate(fd, at) < 0)
-		return ret; /* readers recognize a cut line */
-	return ret;
-}
-
 /*
- * To the end of meta, or formats. In a stream in frames that are not too long; a line stays whole
- * unless it is longer than a frame.
+ * To the end of meta, or formats: all or nothing, because what is written later must not follow the
+ * beginning of something else. In a stream in frames that are not too long; a line stays whole unless
+ * it is longer than a frame.
  */
 static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
 {
 	const struct stream_head h = { .type = (uint16_t)type };
+	const int fd = type == STREAM_META ? w->meta : w->formats;
+	size_t done = 0;
 	int ret = 0;
 
-	if (!w->stream)
-		return append(type == STREAM_META ? w->meta : w->formats, p, n);
+	if (!w->stream) {
+		ret = full_write(fd, p, n, &done);
+		if (ret && done) {
+			off_t at = lseek(fd, -(off_t)done, SEEK_CUR);
+
+			if (at >= 0)
+				(void)!ftruncate(fd, at); /* else readers recognize a cut line */
+		}
+		return ret;
+	}
 	while (n && !ret) {
 		size_t part = MIN(n, (size_t)STREAM_MAX_PAYLOAD);
 		const char *end = part < n && type == STREAM_META ? memrchr(p, '\n', part) : NULL;
@@ -397,9 +396,9 @@ bool capw_kept_over(struct capw_kept *k, uint64_t own, uint64_t others, uint32_t
 		while (k->of[i].count && k->origin[k->of[i].oldest] != i + 1)
 			k->of[i].oldest++;
 		total += i ? k->of[i].count : 0;
-		if (i && (!most || k->of[i].count > k->of[most].count ||
-			  (k->of[i].count == k->of[most].count &&
-			   k->of[i].oldest < k->of[most].oldest)))
+		if (i &&
+		    (!most || k->of[i].count > k->of[most].count ||
+		     (k->of[i].count == k->of[most].count && k->of[i].oldest < k->of[most].oldest)))
 			most = i;
 	}
 	if (k->of[0].count > own)

@@ -315,7 +315,9 @@ static size_t drain_copy(struct drain_cpu *c, size_t n)
 static struct stream_head frame_head(const struct drain_cpu *c, enum stream_type type)
 {
 	return (struct stream_head){
-		.type = (uint16_t)type, .cpu = c->cpu, .segment = c->segment,
+		.type = (uint16_t)type,
+		.cpu = c->cpu,
+		.segment = c->segment,
 	};
 }
 
@@ -328,7 +330,7 @@ static size_t drain_send(struct drain_cpu *c, size_t n)
 	const struct stream_head h = frame_head(c, STREAM_DATA);
 	size_t left, part;
 	int ret = stream_out_pipe(c->store->stream, &h, c->pipe[0], n, c->tmp, c->store->subbuf,
-				    &left);
+				  &left);
 
 	part = left % c->store->subbuf;
 	c->off += n - left - (part ? c->store->subbuf - part : 0);
@@ -419,9 +421,9 @@ static int tail_join(struct drain_cpu *c)
 	from += (uint32_t)head;
 	if (s->stream) {
 		const struct stream_head h = frame_head(c, STREAM_TAIL);
-		const struct iovec v[] = {
-			{ c->tail, head }, { &from, sizeof(from) }, { c->tail + from, n }
-		};
+		const struct iovec v[] = { { c->tail, head },
+					   { &from, sizeof(from) },
+					   { c->tail + from, n } };
 
 		return stream_out_write(s->stream, &h, v, ARRAY_SIZE(v)) ?: 1;
 	}
@@ -627,16 +629,24 @@ int drain_signal_init(void)
 }
 
 /*
- * As large as this user may have it: above the limit for all pipes of a user, a new one has two
- * slots and may not grow. Newer kernels limit a splice() to the free bytes of a pipe, although a
- * slot can hold more; with less than a sub-buffer it fails with EINVAL.
+ * The pipe is as large as this user may have it: above the limit for all pipes of a user, a new one
+ * has two slots and may not grow. Newer kernels limit a splice() to the free bytes of a pipe, although
+ * a slot can hold more; with less than a sub-buffer it fails with EINVAL.
  */
-static int pipe_grow(struct drain_cpu *c)
+int drain_open(struct drain_cpu *c)
 {
 	uint32_t subbuf = c->store->subbuf;
 	unsigned int want = PIPE_WANTED;
 	int size;
 
+	c->pipe[0] = c->pipe[1] = c->dst = -1;
+	c->tmp = malloc(subbuf);
+	if (!c->tmp)
+		return -ENOMEM;
+	if (pipe2(c->pipe, O_CLOEXEC) < 0) {
+		c->pipe[0] = c->pipe[1] = -1;
+		return -errno;
+	}
 	while (fcntl(c->pipe[1], F_SETPIPE_SZ, want) < 0) {
 		if (errno != EPERM && errno != EBUSY && errno != ENOMEM)
 			return -errno;
@@ -649,23 +659,7 @@ static int pipe_grow(struct drain_cpu *c)
 		return -ENOBUFS;
 	/* Older kernels count slots. */
 	c->pipe_size = (size_t)size / PIPE_SLOT * subbuf;
-	return 0;
-}
-
-int drain_open(struct drain_cpu *c)
-{
-	int ret;
-
-	c->pipe[0] = c->pipe[1] = c->dst = -1;
-	c->tmp = malloc(c->store->subbuf);
-	if (!c->tmp)
-		return -ENOMEM;
-	if (pipe2(c->pipe, O_CLOEXEC) < 0) {
-		c->pipe[0] = c->pipe[1] = -1;
-		return -errno;
-	}
-	ret = pipe_grow(c);
-	return ret ?: (int)drain_reserve(c, 0);
+	return (int)drain_reserve(c, 0);
 }
 
 void drain_close(struct drain_cpu *c)

@@ -257,16 +257,6 @@ static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t
 	return ret ?: 1;
 }
 
-static int smooth_to_tsc(const struct clock_pieces *p, s128 ns, uint64_t *lo, uint64_t *hi)
-{
-	size_t i = piece_find(p, ns, pieces_reading);
-	s128 err = error_around(p, i);
-	s128 a = ns - err - 1, b = ns + err + 1;
-
-	return store_hull(line_to_tsc(p, piece_find(p, a, pieces_reading), a, false),
-			  line_to_tsc(p, piece_find(p, b, pieces_reading), b, true), lo, hi);
-}
-
 /* Can the clock have read @ns in interval @i?  If so, where: [*first, *last]. */
 static bool interval_reads(const struct clock_pieces *p, size_t i, s128 ns, s128 *first, s128 *last)
 {
@@ -313,11 +303,18 @@ int clock_pieces_to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo,
 {
 	size_t end = p->n - 2;
 	int ret = -ENODATA;
+	s128 a, b, err;
 
-	if (p->stepped)
+	if (p->stepped) {
 		ret = stepped_to_tsc(p, (s128)ns, lo, hi);
-	else if (ns >= p->v[0].ns && ns <= p->v[p->n - 1].ns)
-		return smooth_to_tsc(p, (s128)ns, lo, hi);
+	} else if (ns >= p->v[0].ns && ns <= p->v[p->n - 1].ns) {
+		err = error_around(p, piece_find(p, (s128)ns, pieces_reading)) + 1;
+		a = (s128)ns - err;
+		b = (s128)ns + err;
+		return store_hull(line_to_tsc(p, piece_find(p, a, pieces_reading), a, false),
+				  line_to_tsc(p, piece_find(p, b, pieces_reading), b, true), lo,
+				  hi);
+	}
 	if (ret != -ENODATA)
 		return ret;
 	if (ns < p->v[0].ns)

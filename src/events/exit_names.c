@@ -5,17 +5,51 @@
  */
 #include "arch.h"
 
-#define MAX_TABLES     8 /* of one format text; Linux has two, PVM's kernels three */
-#define MAX_KINDS      8 /* of arm64's exits; Linux has four, and one far off */
+#define MAX_TABLES 8 /* of one format text; Linux has two, PVM's kernels three */
+#define MAX_KINDS  8 /* of arm64's exits; Linux has four, and one far off */
 
 /* KVM_EXIT_*, by number */
 static const char *const userspace_names[] = {
-	"UNKNOWN", "EXCEPTION", "IO", "HYPERCALL", "DEBUG", "HLT", "MMIO", "IRQ_WINDOW_OPEN",
-	"SHUTDOWN", "FAIL_ENTRY", "INTR", "SET_TPR", "TPR_ACCESS", "S390_SIEIC", "S390_RESET",
-	"DCR", "NMI", "INTERNAL_ERROR", "OSI", "PAPR_HCALL", "S390_UCONTROL", "WATCHDOG",
-	"S390_TSCH", "EPR", "SYSTEM_EVENT", "S390_STSI", "IOAPIC_EOI", "HYPERV", "ARM_NISV",
-	"X86_RDMSR", "X86_WRMSR", "DIRTY_RING_FULL", "AP_RESET_HOLD", "X86_BUS_LOCK", "XEN",
-	"RISCV_SBI", "RISCV_CSR", "NOTIFY", "LOONGARCH_IOCSR", "MEMORY_FAULT",
+	"UNKNOWN",
+	"EXCEPTION",
+	"IO",
+	"HYPERCALL",
+	"DEBUG",
+	"HLT",
+	"MMIO",
+	"IRQ_WINDOW_OPEN",
+	"SHUTDOWN",
+	"FAIL_ENTRY",
+	"INTR",
+	"SET_TPR",
+	"TPR_ACCESS",
+	"S390_SIEIC",
+	"S390_RESET",
+	"DCR",
+	"NMI",
+	"INTERNAL_ERROR",
+	"OSI",
+	"PAPR_HCALL",
+	"S390_UCONTROL",
+	"WATCHDOG",
+	"S390_TSCH",
+	"EPR",
+	"SYSTEM_EVENT",
+	"S390_STSI",
+	"IOAPIC_EOI",
+	"HYPERV",
+	"ARM_NISV",
+	"X86_RDMSR",
+	"X86_WRMSR",
+	"DIRTY_RING_FULL",
+	"AP_RESET_HOLD",
+	"X86_BUS_LOCK",
+	"XEN",
+	"RISCV_SBI",
+	"RISCV_CSR",
+	"NOTIFY",
+	"LOONGARCH_IOCSR",
+	"MEMORY_FAULT",
 };
 
 const char *exit_entry_name(const struct exit_entry *t, size_t n, uint32_t reason)
@@ -55,48 +89,36 @@ static const char *symbol(const struct fmt_event *ev, const char *names, int nth
 	}
 }
 
-/* Which kind the table belongs to, from its contents, because the order is up to the kernel. */
-static void find_table(struct exit_names *n, int nth)
-{
-	const struct event_arch *a;
-
-	for (size_t i = 0; (a = event_arch(i)) && i < EXIT_ARCHS; i++) {
-		const char *s = symbol(n->ev, a->exit->fields, nth, a->probe.reason);
-
-		if (!s || (a->probe.name && strcmp(s, a->probe.name)))
-			continue;
-		n->nth[i] = nth;
-		return;
-	}
-}
-
-/* The number of traps changed: it is the one that the format names so. */
-static uint64_t find_trap(const struct exit_names *n, const struct event_arch *a, size_t at)
-{
-	const char *s;
-
-	for (uint32_t i = 0; a->trap.name && n->nth[at] >= 0 && i < MAX_KINDS; i++) {
-		s = symbol(n->ev, a->exit->fields, n->nth[at], i);
-		if (s && !strcmp(s, a->trap.name))
-			return i;
-	}
-	return a->trap.name ? a->trap.reason : UINT64_MAX;
-}
-
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor)
 {
 	const struct event_arch *a = ev ? event_arch_of_exit(ev) : NULL;
 	size_t at;
+	const char *s;
 
 	n->ev = ev;
 	n->own = a && a->own;
 	n->isa = n->own ? a->isa : exit_isa_of_vendor(vendor);
 	for (size_t i = 0; i < EXIT_ARCHS; i++)
 		n->nth[i] = -1;
-	for (int i = 0; ev && i < MAX_TABLES; i++)
-		find_table(n, i);
+	/* Which kind a table belongs to, from its contents: the order is up to the kernel. */
+	for (int nth = 0; ev && nth < MAX_TABLES; nth++)
+		for (size_t i = 0; (a = event_arch(i)) && i < EXIT_ARCHS; i++) {
+			s = symbol(ev, a->exit->fields, nth, a->probe.reason);
+			if (!s || (a->probe.name && strcmp(s, a->probe.name)))
+				continue;
+			n->nth[i] = nth;
+			break;
+		}
+	/* The number of traps changed: it is the one that the format names so. */
 	a = arch_of(n->isa, &at);
-	n->trap = find_trap(n, a, at);
+	n->trap = a->trap.name ? a->trap.reason : UINT64_MAX;
+	for (uint32_t i = 0; a->trap.name && n->nth[at] >= 0 && i < MAX_KINDS; i++) {
+		s = symbol(ev, a->exit->fields, n->nth[at], i);
+		if (s && !strcmp(s, a->trap.name)) {
+			n->trap = i;
+			break;
+		}
+	}
 }
 
 struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second)

@@ -93,20 +93,6 @@ static void thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	xu64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
 
-/*
- * The process that a thread works for: its own; for vhost-PID, a kernel thread
- * (drivers/vhost/vhost.c), PID.
- */
-static uint32_t works_for(const struct cap_task *t)
-{
-	static const char vhost[] = "vhost-";
-	uint32_t pid = (uint32_t)t->tgid;
-
-	if (t->comm && !strncmp(t->comm, vhost, sizeof(vhost) - 1) && t->tgid == t->tid)
-		pid = (uint32_t)strtoul(t->comm + sizeof(vhost) - 1, NULL, 10);
-	return pid ?: (uint32_t)t->tgid;
-}
-
 static int32_t process_of(const struct hostmap *m, int32_t tid)
 {
 	uint64_t tgid;
@@ -133,26 +119,16 @@ void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
 }
 
 /*
- * Which vCPU an entry is of. arm64's do not say so, but the names of threads may; else each thread
- * is a vCPU that has its number.
+ * Another thread than that of the stream's last entry. arm64's entries do not say which vCPU they are
+ * of, but the names of threads may; else each thread is a vCPU that has its number.
  */
-static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vcpu)
-{
-	const struct cap_task *task;
-	uint32_t number = 0;
-
-	if (s->entry->f[0].size)
-		return fmt_u64(&s->entry->f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
-	task = cap_task(s->m->cap, s->last_tid);
-	*vcpu = task && vmsel_vcpu(task->comm, &number) ? number : (uint32_t)s->last_tid;
-	return true;
-}
-
-/* Another thread than that of the stream's last entry. */
 static void scan_thread(struct scan *s, const struct rec *rec)
 {
+	const struct event_type *entry = s->entry;
 	struct hostmap *m = s->m;
 	int32_t tid = s->last_tid = fmt_pid(m->fmt, rec);
+	const struct cap_task *task;
+	uint32_t number = 0;
 	uint64_t vcpu, at;
 	ssize_t vm;
 
@@ -161,8 +137,15 @@ static void scan_thread(struct scan *s, const struct rec *rec)
 		return;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at))
 		s->t = &m->thread[at];
-	if ((s->t && !s->entry->f[0].size) || !entry_vcpu(s, rec, &vcpu))
+	if (entry->f[0].size) {
+		if (!fmt_u64(&entry->f[0], rec, &vcpu) || vcpu > UINT32_MAX)
+			return;
+	} else if (s->t) {
 		return;
+	} else {
+		task = cap_task(m->cap, tid);
+		vcpu = task && vmsel_vcpu(task->comm, &number) ? number : (uint32_t)tid;
+	}
 	if (s->t) {
 		s->t->floats |= s->t->first != UINT64_MAX && s->t->vcpu != vcpu;
 		s->t->vcpu = (uint32_t)vcpu;
@@ -251,10 +234,17 @@ void hostmap_known(const struct capture *cap, const struct fmt *fmt, struct host
 			m->own = NULL;
 		}
 	}
-	for (size_t i = 0; i < cap->ntask; i++)
-		if (cap->task[i].tgid)
-			xu64map_put(&m->tgid_of, (uint32_t)cap->task[i].tid,
-				    works_for(&cap->task[i]));
+	for (size_t i = 0; i < cap->ntask; i++) {
+		static const char vhost[] = "vhost-";
+		const struct cap_task *t = &cap->task[i];
+		uint32_t pid = (uint32_t)t->tgid;
+
+		/* vhost-PID, a kernel thread (drivers/vhost/vhost.c), works for PID. */
+		if (t->comm && !strncmp(t->comm, vhost, sizeof(vhost) - 1) && t->tgid == t->tid)
+			pid = (uint32_t)strtoul(t->comm + sizeof(vhost) - 1, NULL, 10);
+		if (t->tgid)
+			xu64map_put(&m->tgid_of, (uint32_t)t->tid, pid ?: (uint32_t)t->tgid);
+	}
 	for (size_t i = 0; i < cap->nvm; i++) {
 		const struct cap_vm *c = &cap->vm[i];
 		size_t vm = hostmap_vm_add(m, c, c->pid);

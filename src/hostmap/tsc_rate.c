@@ -109,40 +109,29 @@ bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, 
 		       r);
 }
 
-static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
-{
-	struct tsc_rate own = { 0 };
-
-	for (size_t i = 0; i < g->cap->npvclock && !own.source; i++)
-		if (!tsc_rate_of_pvclock(g->cap->pvclock[i].pv.mul, g->cap->pvclock[i].pv.shift,
-					 &own))
-			own = (struct tsc_rate){ 0 };
-	if (!own.source)
-		tsc_rate_said(g->cap, &own);
-	if (!tsc_rate_of_guest(&own, g->has_map ? &g->map : NULL, r))
-		return false;
-	r->source = TSC_RATE_GUEST;
-	return true;
-}
-
-static bool contradict(const struct tsc_rate *a, const struct tsc_rate *b)
-{
-	uint64_t by = MAX(a->khz, b->khz) - MIN(a->khz, b->khz);
-
-	return !a->supposed && !b->supposed && by * 1000000 > USEFUL_PPM * b->khz;
-}
-
 /* What a guest says is believed as long as no other one contradicts it. */
 static struct tsc_rate by_guests(const struct tsc_rate_guest *g, size_t n)
 {
-	struct tsc_rate r = { 0 }, one;
+	struct tsc_rate r = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		if (!by_guest(&g[i], &one))
+		const struct capture *cap = g[i].cap;
+		struct tsc_rate own = { 0 }, one;
+		uint64_t by;
+
+		for (size_t k = 0; k < cap->npvclock && !own.source; k++)
+			if (!tsc_rate_of_pvclock(cap->pvclock[k].pv.mul, cap->pvclock[k].pv.shift,
+						 &own))
+				own = (struct tsc_rate){ 0 };
+		if (!own.source)
+			tsc_rate_said(cap, &own);
+		if (!tsc_rate_of_guest(&own, g[i].has_map ? &g[i].map : NULL, &one))
 			continue;
+		one.source = TSC_RATE_GUEST;
+		by = MAX(r.khz, one.khz) - MIN(r.khz, one.khz);
 		if (!r.source || (r.supposed && !one.supposed))
 			r = one;
-		else if (contradict(&r, &one))
+		else if (!r.supposed && !one.supposed && by * 1000000 > USEFUL_PPM * one.khz)
 			return (struct tsc_rate){ 0 };
 	}
 	return r;
@@ -189,7 +178,10 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
 {
 	struct pvclock_scan s = {
-		.cap = cap, .fmt = fmt, .r = r, .type = event_find(fmt, EV_PVCLOCK, 6),
+		.cap = cap,
+		.fmt = fmt,
+		.r = r,
+		.type = event_find(fmt, EV_PVCLOCK, 6),
 	};
 	int ret = 0;
 

@@ -16,27 +16,9 @@ static const struct {
 	unsigned int off;
 	const char *type;
 } pv_field[PV_ARGS] = {
-	{ 0, "u32" },  { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
-	{ 28, "s8" }, { 29, "x8" },  { 0, "u32" },
+	{ 0, "u32" }, { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
+	{ 28, "s8" }, { 29, "x8" }, { 0, "u32" },
 };
-
-static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg *a)
-{
-	for (size_t i = 0; i < PV_ARGS; i++)
-		if (!a[i].present)
-			return;
-	/* Odd: the host was writing; 0: this CPU never registered; different: changed meanwhile. */
-	if (a[0].value != a[PV_ARGS - 1].value || !a[0].value || (a[0].value & 1))
-		return;
-	g->pv[g->npv++] = (struct cpu_pvclock){
-		.cpu = cpu,
-		.pv = {
-			.version = (uint32_t)a[0].value, .tsc_timestamp = a[1].value,
-			.system_time = a[2].value, .mul = (uint32_t)a[3].value,
-			.shift = (int8_t)a[4].value, .flags = (uint8_t)a[5].value,
-		},
-	};
-}
 
 /* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
 static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
@@ -82,22 +64,46 @@ static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 			g->kernel_offset = (int64_t)arg[1].value;
 			g->kernel_source = "kprobe";
 		}
-		if (!first) {
+		if (!first)
 			g->has_raw = kmono_raw_take(arg + nargs, &g->raw) == 0;
+		for (size_t i = 0; i < n; i++) {
+			const struct kread_arg *a = &arg[at + i * PV_ARGS];
+			size_t got = 0;
+
+			while (got < PV_ARGS && a[got].present)
+				got++;
+			/* Odd: the host was writing; 0: this CPU never registered; different: changed. */
+			if (got < PV_ARGS || a[0].value != a[PV_ARGS - 1].value || !a[0].value ||
+			    (a[0].value & 1))
+				continue;
+			g->pv[g->npv++] = (struct cpu_pvclock){
+				.cpu = first + (uint32_t)i,
+				.pv = {
+					.version = (uint32_t)a[0].value,
+					.tsc_timestamp = a[1].value,
+					.system_time = a[2].value,
+					.mul = (uint32_t)a[3].value,
+					.shift = (int8_t)a[4].value,
+					.flags = (uint8_t)a[5].value,
+				},
+			};
 		}
-		for (size_t i = 0; i < n; i++)
-			pv_take(g, first + (uint32_t)i, &arg[at + i * PV_ARGS]);
 	}
 }
 
-static void offsets_from_log(struct kguest_clock *g)
+void kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
 {
 	_cleanup_free_ char *text = NULL;
 	struct klog_sched s = { 0 };
+	struct ktsc_facts tsc;
 
-	if (klog_read(&text, NULL))
-		return;
-	klog_parse_sched(text, &s);
+	memset(g, 0, sizeof(*g));
+	ktsc_facts_read(NULL, &tsc);
+	g->kvm_guest = !strncmp(tsc.hv_signature, "KVMKVMKVM", 9);
+	if (t)
+		read_by_probe(t, g);
+	if (!klog_read(&text, NULL))
+		klog_parse_sched(text, &s);
 	if (s.has_kvm) {
 		g->sched_known = true;
 		g->sched_is_tsc = false;
@@ -112,18 +118,6 @@ static void offsets_from_log(struct kguest_clock *g)
 		g->kernel_offset = s.kernel_sched_offset;
 		g->kernel_source = "dmesg";
 	}
-}
-
-void kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
-{
-	struct ktsc_facts tsc;
-
-	memset(g, 0, sizeof(*g));
-	ktsc_facts_read(NULL, &tsc);
-	g->kvm_guest = !strncmp(tsc.hv_signature, "KVMKVMKVM", 9);
-	if (t)
-		read_by_probe(t, g);
-	offsets_from_log(g);
 	/*
 	 * A guest that does not use kvmclock has the variables, too, all zero: the offset is set
 	 * together with sched_clock (kvm_sched_clock_init), and is never 0 once it is set.

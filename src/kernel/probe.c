@@ -15,7 +15,7 @@
 
 #include "priv.h"
 
-#define PROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
+#define PROBE_LINE_MAX	4000 /* the kernel's own limit for one line is 4096 */
 #define NO_EPROBES_HERE "event probes with filters (CONFIG_EPROBE_EVENTS, Linux 6.0)"
 #define NO_EPROBES	"this kernel has no " NO_EPROBES_HERE
 
@@ -120,30 +120,13 @@ struct probe {
 };
 
 /*
- * Adds the kernel's explanation for a refused line. Its error_log is shared: only entries about
- * this line.
+ * line: "p:GROUP/NAME PLACE"; it is freed. The kernel's error_log is shared: of its explanations only
+ * those of this line.
  */
-static int refused(const struct kprobes *p, const struct probe *d, const char *line, int got,
-		   struct kvmft_err *err)
-{
-	char mode[32], *log;
-
-	if (got == -EPERM && kernel_lockdown(mode, sizeof(mode)))
-		return err_lack(err, EPERM, "%s: no %.6ss: the kernel is locked down (%s)", d->what,
-				p->file, mode);
-	(void)err_why(err, got, "%s: the kernel refuses a %s", d->what, d->where);
-	log = tracefs_error_last(NULL);
-	if (log && strstr(log, line))
-		kerr_add_lines(err, log);
-	free(log);
-	return got;
-}
-
-/* line: "p:GROUP/NAME PLACE"; it is freed. */
 static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
 		  struct kvmft_err *err)
 {
-	char undo[160];
+	char undo[160], mode[32], *log;
 	int got;
 
 	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, d->name);
@@ -159,8 +142,16 @@ static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
 	} else {
 		got = knob_write(d->again ? NULL : &p->journal, p->t->dirfd, p->file, line->s,
 				 d->again ? NULL : undo);
-		if (got)
-			got = refused(p, d, line->s, got, err);
+		if (got == -EPERM && kernel_lockdown(mode, sizeof(mode))) {
+			(void)err_lack(err, EPERM, "%s: no %.6ss: the kernel is locked down (%s)",
+				       d->what, p->file, mode);
+		} else if (got) {
+			(void)err_why(err, got, "%s: the kernel refuses a %s", d->what, d->where);
+			log = tracefs_error_last(NULL);
+			if (log && strstr(log, line->s))
+				kerr_add_lines(err, log);
+			free(log);
+		}
 	}
 	sbuf_free(line);
 	return got;
@@ -184,7 +175,9 @@ int kprobe_add(struct kprobes *p, const char *name, const char *func, const char
 int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char *event,
 	       const char *args, struct kvmft_err *err)
 {
-	const struct probe d = { .name = name, .args = args, .what = event, .where = "probe there" };
+	const struct probe d = {
+		.name = name, .args = args, .what = event, .where = "probe there"
+	};
 	struct sbuf line = { 0 };
 	int ret;
 
@@ -246,8 +239,9 @@ int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *nam
 	int got;
 
 	if (!kfile_exists(t->dirfd, synth_file))
-		return err_lack(err, ENOENT, "this kernel has no synthetic events "
-					     "(CONFIG_SYNTH_EVENTS)");
+		return err_lack(err, ENOENT,
+				"this kernel has no synthetic events "
+				"(CONFIG_SYNTH_EVENTS)");
 	got = kowner_self(&self);
 	self.seq = n;
 	got = got ?: kowner_format(&self, '_', name, size);
@@ -318,25 +312,17 @@ int kread_parse_field(const char *line, const char *name, uint64_t *value)
 	return -ENOENT;
 }
 
-static bool type_ok(const char *type)
+static bool arg_ok(const struct kread_arg *a)
 {
 	static const char *const width[] = { "8", "16", "32", "64" };
-
-	if (!strchr("uxs", *type) || !*type)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(width); i++)
-		if (!strcmp(type + 1, width[i]))
-			return true;
-	return false;
-}
-
-static bool where_ok(const char *where)
-{
-	size_t len = strcspn(where, "+");
+	size_t len = strcspn(a->where, "+"), i = 0;
 	uint64_t off;
 
-	return len && len < SYMBOL_MAX && !strpbrk(where, " \t\n:@%$()-") &&
-	       (!where[len] || !parse_u64(where + len + 1, &off));
+	while (i < ARRAY_SIZE(width) && *a->type && strcmp(a->type + 1, width[i]))
+		i++;
+	return *a->type && strchr("uxs", *a->type) && i < ARRAY_SIZE(width) && len &&
+	       len < SYMBOL_MAX && !strpbrk(a->where, " \t\n:@%$()-") &&
+	       (!a->where[len] || !parse_u64(a->where + len + 1, &off));
 }
 
 /* ---- one shot: a probe, its event, one provocation, its line ---- */
@@ -498,7 +484,7 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	for (size_t i = 0; i < n; i++) {
 		arg[i].value = 0;
 		arg[i].present = true;
-		if (!type_ok(arg[i].type) || !where_ok(arg[i].where))
+		if (!arg_ok(&arg[i]))
 			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
 				       arg[i].where, arg[i].type);
 	}

@@ -17,25 +17,6 @@
 
 static const char *const tracefs_place[] = { TRACEFS_HOME, "/sys/kernel/debug/tracing" };
 
-static int place_find(const char **path)
-{
-	int err = -ENOENT;
-
-	for (size_t i = 0; i < ARRAY_SIZE(tracefs_place); i++) {
-		struct statfs st;
-		/* Looking at the second is enough to make the kernel mount it there, if it can. */
-		int got = statfs(tracefs_place[i], &st) ? -errno : 0;
-
-		if (!got && (unsigned long)st.f_type == TRACEFS_FS_MAGIC) {
-			*path = tracefs_place[i];
-			return 0;
-		}
-		if (got == -EACCES)
-			err = got;
-	}
-	return err;
-}
-
 const char *kernel_lockdown(char *buf, size_t size)
 {
 	char line[128];
@@ -67,8 +48,21 @@ static int tracefs_use(struct ktracefs *t, const char *path, struct kvmft_err *e
 static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err *err)
 {
 	const char *path = NULL;
-	int got = place_find(&path), errnum;
+	int got = -ENOENT, errnum;
 	char mode[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(tracefs_place) && !path; i++) {
+		struct statfs st;
+		/* Looking at the second is enough to make the kernel mount it there, if it can. */
+		int looked = statfs(tracefs_place[i], &st) ? -errno : 0;
+
+		if (!looked && (unsigned long)st.f_type == TRACEFS_FS_MAGIC)
+			path = tracefs_place[i];
+		else if (looked == -EACCES)
+			got = looked;
+	}
+	if (path)
+		got = 0;
 
 	if (got == -EACCES)
 		return err_lack(err, EACCES, "tracefs: Permission denied (run as root)");

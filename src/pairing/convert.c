@@ -55,9 +55,10 @@ static int apply_sched(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct convert_params *p = c->p;
 	uint64_t v[PARAMS_MAX_NUMBERS] = { 0 };
-	int n = !p->kernel_sched ? 0 :
-		params_numbers("kernel-sched-offset", p->kernel_sched,
-			       "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
+	int n = !p->kernel_sched
+			? 0
+			: params_numbers("kernel-sched-offset", p->kernel_sched,
+					 "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 
 	if (n < 0)
 		return n;
@@ -86,62 +87,58 @@ static int apply_sched(struct convert_way *c, struct kvmft_err *err)
 
 /* ---- CLOCK_MONOTONIC_RAW ---- */
 
-/* The kernel registers kvm-clock with a rate of exactly 1; a TSC has that only at 1 GHz. */
-static bool over_kvmclock(const struct convert_way *c, const struct mono_raw *r)
-{
-	if (c->guest && c->guest->clocksource)
-		return !strcmp(c->guest->clocksource, "kvm-clock");
-	return r->mult == 1ull << r->shift;
-}
-
-static int apply_raw_text(struct convert_way *c, const char *text, enum clock_id id,
-			  struct kvmft_err *err)
-{
-	struct clock_link l = { .way = CLOCK_WAY_RAW };
-	uint64_t v[PARAMS_MAX_NUMBERS];
-	int n = params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
-
-	if (n < 0)
-		return n;
-	if (v[1] > UINT32_MAX || v[2] > 32)
-		return err_usage(err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32",
-				 text);
-	l.raw = (struct mono_raw){
-		.last = v[0],
-		.mult = (uint32_t)v[1],
-		.shift = (uint8_t)v[2],
-		.nsec = v[3],
-		.base = v[4],
-	};
-	if (id == CLK_GUEST_MONO_RAW)
-		l.over = over_kvmclock(c, &l.raw) ? CLK_KVMCLOCK : CLK_GUEST_TSC;
-	if (clock_chain_set(&c->clock, id, &l))
-		return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
-	return 0;
-}
-
-/* Given once, it is about the mono_raw being converted; given twice, about --from, then --to. */
+/*
+ * Given once, it is about the mono_raw being converted; given twice, about --from, then --to. The
+ * kernel registers kvm-clock with a rate of exactly 1; a TSC has that only at 1 GHz.
+ */
 static int apply_raw(struct convert_way *c, struct kvmft_err *err)
 {
-	const struct str_list *l = &c->p->mono_raw;
+	const struct str_list *list = &c->p->mono_raw;
 	enum clock_id ends[2];
 	size_t n = 0;
-	int ret = 0;
 
-	if (!l->n)
+	if (!list->n)
 		return 0;
 	if (c->from == CLK_GUEST_MONO_RAW || c->from == CLK_HOST_MONO_RAW)
 		ends[n++] = c->from;
 	if (c->to != c->from && (c->to == CLK_GUEST_MONO_RAW || c->to == CLK_HOST_MONO_RAW))
 		ends[n++] = c->to;
-	if (l->n > n)
+	if (list->n > n)
 		return err_usage(err, "option --mono-raw: given %s, but %s", n ? "twice" : "here",
 				 n ? "only one mono_raw is converted" : "no mono_raw is converted");
-	if (l->n < n && !c->host && !c->guest)
+	if (list->n < n && !c->host && !c->guest)
 		return err_usage(err, "option --mono-raw: give it twice, for --from and for --to");
-	for (size_t i = 0; i < l->n && !ret; i++)
-		ret = apply_raw_text(c, l->v[i], ends[i], err);
-	return ret;
+	for (size_t i = 0; i < list->n; i++) {
+		struct clock_link l = { .way = CLOCK_WAY_RAW };
+		const char *text = list->v[i];
+		uint64_t v[PARAMS_MAX_NUMBERS];
+		int ret =
+			params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
+
+		if (ret < 0)
+			return ret;
+		if (v[1] > UINT32_MAX || v[2] > 32)
+			return err_usage(
+				err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32",
+				text);
+		l.raw = (struct mono_raw){
+			.last = v[0],
+			.mult = (uint32_t)v[1],
+			.shift = (uint8_t)v[2],
+			.nsec = v[3],
+			.base = v[4],
+		};
+		if (ends[i] == CLK_GUEST_MONO_RAW) {
+			bool kvm = c->guest && c->guest->clocksource
+					   ? !strcmp(c->guest->clocksource, "kvm-clock")
+					   : l.raw.mult == 1ull << l.raw.shift;
+
+			l.over = kvm ? CLK_KVMCLOCK : CLK_GUEST_TSC;
+		}
+		if (clock_chain_set(&c->clock, ends[i], &l))
+			return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
+	}
+	return 0;
 }
 
 /* ---- sched_clock of a TSC: MULT,SHIFT,OFFSET ---- */
@@ -259,7 +256,7 @@ static void convert_raw_add(struct convert_way *c, const struct capture *cap, bo
 		l.over = CLK_KVMCLOCK;
 	if (cap_raw_line(cap, kvmclock ? by_route : NULL, &route, &l.raw))
 		(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_MONO_RAW : CLK_HOST_MONO_RAW,
-			       &l); /* the samples are used if this fails */
+				      &l); /* the samples are used if this fails */
 }
 
 /* ---- captures ---- */
@@ -455,15 +452,17 @@ static int use_host(struct convert_way *c, struct kvmft_err *err)
 	return 0;
 }
 
-/* ---- guest ---- */
-
-static int use_guest(struct convert_way *c, struct kvmft_err *err)
+int convert_captures(struct convert_way *c, struct kvmft_err *err)
 {
-	const struct capture *g = c->guest;
-	int ret = 0;
+	const struct capture *g;
+	int ret = c->p->input ? open_input(c, c->p->input, false, err) : 0;
 
-	if (!g)
-		return 0;
+	if (!ret && c->p->guest)
+		ret = open_input(c, c->p->guest, true, err);
+	ret = ret ?: use_host(c, err);
+	g = c->guest;
+	if (ret || !g)
+		return ret;
 	c->clock.no_kvmclock = g->sched_is_tsc;
 	if (g->has_sched_offset && !g->sched_is_tsc)
 		set_kvm(c, (uint64_t)g->kvm_sched_clock_offset);
@@ -477,35 +476,12 @@ static int use_guest(struct convert_way *c, struct kvmft_err *err)
 	return ret;
 }
 
-/* Samples of local, global and perf, if there is no other way so far. */
-static int last_resort(struct convert_way *c, struct kvmft_err *err)
-{
-	struct clock_route route;
-	int ret = 0;
-
-	if (clock_route_find(&c->clock, c->from, c->to, &route, NULL) != -ENOLINK)
-		return 0;
-	if (c->host)
-		ret = convert_samples_add(c, c->host, false, true, err);
-	if (!ret && c->guest)
-		ret = convert_samples_add(c, c->guest, true, true, err);
-	return ret;
-}
-
-int convert_captures(struct convert_way *c, struct kvmft_err *err)
-{
-	int ret = c->p->input ? open_input(c, c->p->input, false, err) : 0;
-
-	if (!ret && c->p->guest)
-		ret = open_input(c, c->p->guest, true, err);
-	return ret ?: use_host(c, err) ?: use_guest(c, err);
-}
-
 int convert_given(struct convert_way *c, struct kvmft_err *err)
 {
 	struct clock_link map = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
 	struct clock_link pv = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
 	const char *pvclock = c->p->pvclock;
+	struct clock_route route;
 	bool given;
 	int ret = given_map(c->p, &map.map, &given, err);
 
@@ -518,7 +494,15 @@ int convert_given(struct convert_way *c, struct kvmft_err *err)
 	ret = ret ?: apply_sched(c, err);
 	ret = ret ?: apply_cyc2ns(c, err);
 	ret = ret ?: apply_raw(c, err);
-	return ret ?: last_resort(c, err);
+	ret = ret ?: apply_raw(c, err);
+	if (ret || clock_route_find(&c->clock, c->from, c->to, &route, NULL) != -ENOLINK)
+		return ret;
+	/* There is no other way so far: samples of local, global and perf. */
+	if (c->host)
+		ret = convert_samples_add(c, c->host, false, true, err);
+	if (!ret && c->guest)
+		ret = convert_samples_add(c, c->guest, true, true, err);
+	return ret;
 }
 
 void convert_close(struct convert_way *c)

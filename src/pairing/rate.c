@@ -36,25 +36,7 @@ void rate_like(struct capture *cap, const struct capture *other)
 	cap->has_tsc2nsec = other->has_tsc2nsec;
 }
 
-/* What was found, and how good it is; what the user or the capture says needs no message. */
-static void rate_tell(const struct capture *cap, const struct tsc_rate *r, bool quiet,
-		      const char *then, note_fn *note)
-{
-	if (!r->source && then)
-		note("%s does not say its TSC frequency, and its events do not show it: %s; give it with --tsc-khz",
-		     cap->path, then);
-	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
-		return;
-	if (r->min == r->max)
-		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r->khz),
-		     cap->tsc_khz_source);
-	else
-		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are accurate to "
-		     "%llu parts per million",
-		     cap->path, ULL(r->khz), cap->tsc_khz_source, ULL(r->min), ULL(r->max),
-		     ULL(tsc_rate_ppm(r)));
-}
-
+/* And tells how good it is; what the user or the capture says needs no message. */
 static int rate_find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest,
 		     size_t n, bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
@@ -64,8 +46,21 @@ static int rate_find(struct capture *cap, const struct fmt *fmt, const struct ts
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret));
 	tsc_rate_use(cap, &r);
-	if (cap_in_tsc(cap))
-		rate_tell(cap, &r, quiet, then, note);
+	if (!cap_in_tsc(cap))
+		return 0;
+	if (!r.source && then)
+		note("%s does not say its TSC frequency, and its events do not show it: %s; give it with --tsc-khz",
+		     cap->path, then);
+	if (quiet || r.source == TSC_RATE_UNKNOWN || r.source == TSC_RATE_CAPTURE)
+		return 0;
+	if (r.min == r.max)
+		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r.khz),
+		     cap->tsc_khz_source);
+	else
+		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are accurate to "
+		     "%llu parts per million",
+		     cap->path, ULL(r.khz), cap->tsc_khz_source, ULL(r.min), ULL(r.max),
+		     ULL(tsc_rate_ppm(&r)));
 	return 0;
 }
 

@@ -2,7 +2,6 @@
 /* spans.c: the time from any event to any other. */
 #include "kvmft/timeline.h"
 
-
 struct span_end {
 	struct pick *pick;
 	char *key;	   /* the field; NULL: none */
@@ -29,7 +28,7 @@ struct spans {
 	uint32_t nopen, unused;	 /* unused: linked by older[ALL] */
 	size_t cap;
 	struct u64map newest[LISTS]; /* id of a list → its youngest */
-	struct u64map blind; /* VM + 1, 0: any → host TSC up to which events were lost */
+	struct u64map blind;	     /* VM + 1, 0: any → host TSC up to which events were lost */
 	uint64_t count[SPANS_COUNTS + 1]; /* the last: ended */
 };
 
@@ -175,38 +174,27 @@ static void span_begin(struct spans *s, const struct tl_item *i, uint64_t key)
 	}
 }
 
-/* What was lost may have been the end of those that are open, and the beginning of others. */
-static void spans_gap(struct spans *s, const struct tl_item *i)
-{
-	uint64_t *until, together = s->from.key ? i->src->index : (uint64_t)i->vm;
-	struct span_begun *b;
-
-	until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
-	*until = MAX(*until, i->host + i->width);
-	while ((b = !i->src->guest ? span_newest(s, ALL, 0)
-				   : span_newest(s, TOGETHER, together + 1)
-					     ?: span_newest(s, TOGETHER, 0)))
-		begun_drop(s, b, SPANS_CUT);
-}
-
-/* Of another VM than that which is asked for: by a key, what the host did may be for any. */
-static bool of_others(const struct spans *s, const struct tl_item *i)
-{
-	return s->vm >= 0 && i->vm >= 0 && i->vm != s->vm &&
-	       (i->src->guest || (i->kind == TL_EVENT && !s->from.key));
-}
-
 bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out)
 {
+	uint64_t key, *until;
 	struct span_begun *b;
-	uint64_t key;
 	bool ends, ended;
 
-	if (of_others(s, i))
+	/* Of another VM than is asked for: by a key, what the host did may be for any. */
+	if (s->vm >= 0 && i->vm >= 0 && i->vm != s->vm &&
+	    (i->src->guest || (i->kind == TL_EVENT && !s->from.key)))
 		return false;
-	if (i->kind != TL_EVENT)
-		spans_gap(s, i);
-	if (i->kind != TL_EVENT || !i->ev || i->unplaced)
+	if (i->kind != TL_EVENT) {
+		/* What was lost may have been the end of those open, and the beginning of others. */
+		key = (s->from.key ? i->src->index : (uint64_t)i->vm) + 1;
+		until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
+		*until = MAX(*until, i->host + i->width);
+		while ((b = !i->src->guest ? span_newest(s, ALL, 0)
+					   : span_newest(s, TOGETHER, key) ?: span_newest(s, TOGETHER, 0)))
+			begun_drop(s, b, SPANS_CUT);
+		return false;
+	}
+	if (!i->ev || i->unplaced)
 		return false;
 	ends = end_is(s, &s->to, i, &key);
 	b = ends ? begun_find(s, i, key, false) : NULL;

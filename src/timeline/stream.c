@@ -277,12 +277,6 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	return true;
 }
 
-/* Of what was removed before the first event of all there is nothing to say. */
-static bool begins_first(const struct tl_stream *s)
-{
-	return s->at.kind == TL_GAP && s->r.why == GAP_REMOVED && !s->at.width;
-}
-
 bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 {
 	s->plain = false;
@@ -351,9 +345,13 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			s->r.why = s->r.s->cut ? GAP_LOST : GAP_UNREAD;
 			break;
 		}
-		/* Up to the beginning of the window; damage is reported wherever it is found. */
+		/*
+		 * Up to the beginning of the window; damage is reported wherever it is found. Of
+		 * what was removed before the first event of all there is nothing to say.
+		 */
 	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
-		 begins_first(s) || tl_mark_passed(&s->skip, s->stamp));
+		 (s->at.kind == TL_GAP && s->r.why == GAP_REMOVED && !s->at.width) ||
+		 tl_mark_passed(&s->skip, s->stamp));
 	s->at.odd = true;
 	/* Before a window begins events are left out, and then something may be read. */
 	s->plain = (!s->converts || !s->from) && s->line.len && s->at.kind == TL_EVENT &&
@@ -397,10 +395,10 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->stamps = stamps_of(t, src, cs->cpu);
 	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
 	if (!src->guest)
-		s->item.around += src->cap->unit_ns || !src->cap->tsc_khz
-					  ? src->cap->grain
-					  : (src->cap->grain * src->cap->tsc_khz + 999999) /
-						    1000000;
+		s->item.around +=
+			src->cap->unit_ns || !src->cap->tsc_khz
+				? src->cap->grain
+				: (src->cap->grain * src->cap->tsc_khz + 999999) / 1000000;
 	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
 	if (t->marks) {
 		uint64_t key, at;

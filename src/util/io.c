@@ -46,13 +46,17 @@ int close_from(int first)
 	return syscall(SYS_close_range, first, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static bool is_kept(int fd, const int *keep, size_t n)
+static bool is_among(int v, const int *list, size_t n)
 {
-	if (!keep)
-		return fd <= STDERR_FILENO || (fcntl(fd, F_GETFD) & FD_CLOEXEC);
-	while (n && keep[n - 1] != fd)
+	while (n && list[n - 1] != v)
 		n--;
 	return n;
+}
+
+static bool is_kept(int fd, const int *keep, size_t n)
+{
+	return keep ? is_among(fd, keep, n)
+		    : fd <= STDERR_FILENO || (fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
 void fds_keep(const int *keep, size_t n)
@@ -252,7 +256,6 @@ int file_open_regular(const char *path, bool own)
 	 * writer.
 	 */
 	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
-	char self[32];
 	struct stat st;
 	int fd;
 
@@ -264,8 +267,7 @@ int file_open_regular(const char *path, bool own)
 	if (own &&
 	    !((st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH))))
 		return -EPERM;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open(TEXTF("/proc/self/fd/%d", at), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -393,13 +395,6 @@ static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH, SIGTSTP, SI
 				SIGBUS,	 SIGFPE,  SIGSEGV, SIGSYS,   SIGKILL, SIGSTOP };
 /* What a shell makes its jobs ignore, and yet is sent to end them. */
 static const int meant[] = { SIGINT, SIGQUIT, SIGTERM, SIGUSR1 };
-
-static bool is_among(int sig, const int *list, size_t n)
-{
-	while (n && list[n - 1] != sig)
-		n--;
-	return n;
-}
 
 void signal_ends(sigset_t *set)
 {

@@ -57,7 +57,8 @@ static bool is_end_mark(const char *name, size_t n)
 	static const char tail[] = "_text_end";
 	size_t nt = sizeof(tail) - 1;
 
-	return (n == 6 && !memcmp(name, "_etext", n)) || (n == 10 && !memcmp(name, "_einittext", n)) ||
+	return (n == 6 && !memcmp(name, "_etext", n)) ||
+	       (n == 10 && !memcmp(name, "_einittext", n)) ||
 	       (n > nt && !memcmp(name + n - nt, tail, nt));
 }
 
@@ -85,7 +86,8 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 
 int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *name, size_t n)
 {
-	struct ksym s = { .addr = base, .size = (uint32_t)MIN(size, (uint64_t)UINT32_MAX),
+	struct ksym s = { .addr = base,
+			  .size = (uint32_t)MIN(size, (uint64_t)UINT32_MAX),
 			  .type = 'm' };
 	char text[KSYM_NAME];
 
@@ -134,24 +136,12 @@ static bool take_address(const char *word, uint64_t *addr)
 	return true;
 }
 
-/* "[kvm]" without its brackets; n is 0 where it is not that. */
-static const char *take_module(char *p, size_t *n)
-{
-	const char *word = ksyms_word(&p);
-
-	*n = strlen(word);
-	if (*n < 3 || word[0] != '[' || word[*n - 1] != ']')
-		*n = 2;
-	*n -= 2;
-	return word + 1;
-}
-
 int ksyms_add_line(struct ksyms *k, char *line)
 {
-	const char *type, *name, *module;
+	const char *type, *name, *module = "";
 	uint64_t addr;
 	char *p = line;
-	size_t nm;
+	size_t nm = 0;
 
 	if (!take_address(ksyms_word(&p), &addr) || !addr)
 		return 0;
@@ -161,7 +151,12 @@ int ksyms_add_line(struct ksyms *k, char *line)
 		return 0;
 	if (!strchr("tTwW", *type))
 		return ksyms_add_bound(k, addr);
-	module = take_module(p, &nm);
+	/* "[kvm]", without its brackets */
+	p = ksyms_word(&p);
+	if (strlen(p) > 2 && p[0] == '[' && p[strlen(p) - 1] == ']') {
+		module = p + 1;
+		nm = strlen(p) - 2;
+	}
 	return ksyms_add(k, addr, *type, name, strlen(name), module, nm);
 }
 
@@ -291,26 +286,28 @@ int ksyms_pack(const struct ksyms *k, struct sbuf *out)
 	return out->error;
 }
 
-static int module_line(struct ksyms *k, char *line)
-{
-	const char *name = ksyms_word(&line), *base = ksyms_word(&line), *size = ksyms_word(&line);
-	uint64_t at, bytes;
-
-	if (!*name || !take_address(base, &at) || !take_address(size, &bytes))
-		return -EBADMSG;
-	return ksyms_add_module(k, at, bytes, name, strlen(name));
-}
-
 /* Each line adds something: -EBADMSG if it does not. */
 static int packed_line(struct ksyms *k, char *line)
 {
 	size_t before = k->n + k->nbound + k->nmod;
+	const char *name, *base, *size;
+	uint64_t at, bytes;
 	int ret;
 
 	for (const char *p = line; *p; p++)
 		if (*p < ' ' || *p > '~')
 			return -EBADMSG;
-	ret = *line == '+' ? module_line(k, line + 1) : ksyms_add_line(k, line);
+	if (*line == '+') {
+		line++;
+		name = ksyms_word(&line);
+		base = ksyms_word(&line);
+		size = ksyms_word(&line);
+		if (!*name || !take_address(base, &at) || !take_address(size, &bytes))
+			return -EBADMSG;
+		ret = ksyms_add_module(k, at, bytes, name, strlen(name));
+	} else {
+		ret = ksyms_add_line(k, line);
+	}
 	return ret ?: k->n + k->nbound + k->nmod == before ? -EBADMSG : 0;
 }
 

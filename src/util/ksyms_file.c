@@ -91,36 +91,29 @@ static int sym_add(struct ksyms *k, const struct elf *e, const Elf64_Sym *s, con
 	return ret || !s->st_size ? ret : ksyms_add_bound(k, end);
 }
 
-static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
+int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
 {
 	_cleanup_free_ char *table = NULL, *names = NULL;
+	_cleanup_(elf_close) struct elf e;
+	int ret = elf_open(fd, &e, why);
 	struct elf_section sym, str;
-	int ret = elf_section(e, ".symtab", &sym);
 	struct cursor c;
 	Elf64_Sym s;
 
+	if (ret)
+		return ret;
 	*why = "it has no symbol table: it was stripped, or is compressed";
-	ret = ret ?: elf_section(e, ".strtab", &str);
-	ret = ret ?: elf_section_read(e, &sym, KSYMS_MAX_FILE, &table);
-	ret = ret ?: elf_section_read(e, &str, KSYMS_MAX_FILE, &names);
+	ret = elf_section(&e, ".symtab", &sym);
+	ret = ret ?: elf_section(&e, ".strtab", &str);
+	ret = ret ?: elf_section_read(&e, &sym, KSYMS_MAX_FILE, &table);
+	ret = ret ?: elf_section_read(&e, &str, KSYMS_MAX_FILE, &names);
 	if (ret)
 		return ret == -ENOENT || ret == -EFBIG ? -ENOEXEC : ret;
 	c = (struct cursor){ .p = (const uint8_t *)table, .left = (size_t)sym.size };
-	ret = 0;
 	/* Names end with the NUL that elf_section_read() appended. */
-	while (!ret && c.left && !sym_read(e, &c, &s))
+	while (!ret && c.left && !sym_read(&e, &c, &s))
 		if (s.st_name < (size_t)str.size)
-			ret = sym_add(k, e, &s, names + s.st_name);
-	return ret;
-}
-
-int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
-{
-	struct elf e;
-	int ret = elf_open(fd, &e, why);
-
-	ret = ret ?: elf_add(k, &e, why);
-	elf_close(&e);
+			ret = sym_add(k, &e, &s, names + s.st_name);
 	return ret;
 }
 
@@ -188,8 +181,10 @@ static int find_slide(const struct ksyms *elf, const struct ksyms *known, const 
 			      "elsewhere",
 			      path);
 	if (!ret && !agree)
-		ret = err_set(err, EINVAL, "%s and what is known of the guest's kernel have no "
-			      "function in common", path);
+		ret = err_set(err, EINVAL,
+			      "%s and what is known of the guest's kernel have no "
+			      "function in common",
+			      path);
 	return ret;
 }
 
@@ -275,8 +270,10 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 	if (!ret && f->modules) {
 		ret = ksyms_add_lines(k, f->modules, ksyms_add_modules_line, err);
 		if (!ret && !k->nmod)
-			ret = err_set(err, EINVAL, "%s: no module with an address in it: is it the "
-				      "guest's /proc/modules, read as root?", f->modules);
+			ret = err_set(err, EINVAL,
+				      "%s: no module with an address in it: is it the "
+				      "guest's /proc/modules, read as root?",
+				      f->modules);
 	}
 	if (ret)
 		ksyms_free(k);

@@ -11,8 +11,9 @@
 #include <sys/syscall.h>
 
 #define TEMP_FORMAT ".kvmft.%ld.%d.tmp"
-#define TEMP_NAMES 100 /* attempts: some of the names may be taken */
-#define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
+#define TEMP_NAMES  100 /* attempts: some of the names may be taken */
+#define DEPTH_MAX \
+	256 /* directories above a file; more means that the file system changes
 		        * meanwhile */
 
 static bool newfile_is_same(const struct stat *a, const struct stat *b)
@@ -83,29 +84,22 @@ int file_create(int dirfd, const char *name)
 	return create(dirfd, name, 0600);
 }
 
-/* "/proc/self/fd/N", by which a file without a name can be given one. */
-static void fd_path(int fd, char path[32])
-{
-	snprintf(path, 32, "/proc/self/fd/%d", fd);
-}
-
 static int link_as(const struct newfile *f, const char *name)
 {
-	char path[32];
-
-	fd_path(f->fd, path);
-	return linkat(AT_FDCWD, path, f->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	return linkat(AT_FDCWD, TEXTF("/proc/self/fd/%d", f->fd), f->dir, name, AT_SYMLINK_FOLLOW) <
+			       0
+		       ? -errno
+		       : 0;
 }
 
+/* By its path in /proc a file without a name can be given one. */
 static int create_nameless(int dir, mode_t mode)
 {
 	int fd = openat(dir, ".", O_TMPFILE | O_CLOEXEC | O_RDWR, mode);
-	char path[32];
 
 	if (fd < 0)
 		return -errno;
-	fd_path(fd, path);
-	if (!access(path, F_OK) && (mode != 0600 || !fchmod(fd, mode)))
+	if (!access(TEXTF("/proc/self/fd/%d", fd), F_OK) && (mode != 0600 || !fchmod(fd, mode)))
 		return fd;
 	close(fd);
 	return -ENOSYS;

@@ -74,27 +74,17 @@ const char *str_quoted_end(const char *p, const char *end)
 	return p < end ? p + 1 : end;
 }
 
-/* The byte of an escape "%XX" at s, or 0. %00 is refused, because it would cut the text. */
-static char escape_value(const char *s)
-{
-	int high, low;
-
-	if (s[0] != '%')
-		return 0;
-	high = str_hex_value(s[1]);
-	low = high < 0 ? -1 : str_hex_value(s[2]);
-	return (char)(low < 0 ? 0 : high << 4 | low);
-}
-
 void str_unescape(char *s)
 {
 	char *to = s;
 
 	while (*s) {
-		char c = escape_value(s);
+		int high = *s == '%' ? str_hex_value(s[1]) : -1;
+		int low = high < 0 ? -1 : str_hex_value(s[2]);
+		bool byte = low >= 0 && (high || low); /* %00 would cut the text */
 
-		*to++ = c ? c : *s;
-		s += c ? 3 : 1;
+		*to++ = byte ? (char)(high << 4 | low) : *s;
+		s += byte ? 3 : 1;
 	}
 	*to = '\0';
 }
@@ -312,9 +302,9 @@ void near_offer(struct near *near, const char *name, const char *text)
 		if (!strcmp(near->best[i].text, text))
 			return;
 	/* By name if the score is equal, because directories have no defined order. */
-	while (at > 0 && (near->best[at - 1].score > score ||
-			  (near->best[at - 1].score == score &&
-			   strcmp(near->best[at - 1].text, text) > 0)))
+	while (at > 0 &&
+	       (near->best[at - 1].score > score ||
+		(near->best[at - 1].score == score && strcmp(near->best[at - 1].text, text) > 0)))
 		at--;
 	if (at == NEAR_MAX)
 		return;

@@ -17,7 +17,7 @@
 #include <sys/vfs.h>
 
 /* An L2 guest that never pauses must not hold us up: about 5 ms per vCPU at most. */
-#define GUEST_MODE_TRIES 8
+#define GUEST_MODE_TRIES  8
 #define GUEST_MODE_NAP_NS 100000L
 
 static uint64_t rdtsc(void)
@@ -244,26 +244,6 @@ static const char *why_absent(const struct vm_roots *r)
 			 "debugfs=off";
 }
 
-static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *state, struct sbuf *b)
-{
-	if (access(r->debugfs, F_OK)) {
-		*state = VM_DEBUGFS_ABSENT;
-		sbuf_addf(b, "%s does not exist: %s", r->debugfs, why_absent(r));
-		return;
-	}
-	if (!is_debugfs(r->debugfs)) {
-		*state = VM_DEBUGFS_NOT_MOUNTED;
-		sbuf_addf(b, "debugfs is not mounted: mount -t debugfs none %s", r->debugfs);
-		return;
-	}
-	*state = VM_DEBUGFS_NO_KVM;
-	if (access(TEXTF("%s/module/kvm", r->sys), F_OK))
-		sbuf_addf(b, "the kvm module is not loaded: modprobe kvm_intel or kvm_amd");
-	else
-		sbuf_addf(b, "kvm is loaded but has no directory in %s: see the kernel log",
-			  r->debugfs);
-}
-
 int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text)
 {
 	struct vm_roots r = vm_roots_fill(roots);
@@ -276,8 +256,19 @@ int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, 
 	if (fd >= 0)
 		return fd;
 	error = errno;
-	if (error == ENOENT) {
-		explain_absent(&r, state, &b);
+	if (error == ENOENT && access(r.debugfs, F_OK)) {
+		*state = VM_DEBUGFS_ABSENT;
+		sbuf_addf(&b, "%s does not exist: %s", r.debugfs, why_absent(&r));
+	} else if (error == ENOENT && !is_debugfs(r.debugfs)) {
+		*state = VM_DEBUGFS_NOT_MOUNTED;
+		sbuf_addf(&b, "debugfs is not mounted: mount -t debugfs none %s", r.debugfs);
+	} else if (error == ENOENT && access(TEXTF("%s/module/kvm", r.sys), F_OK)) {
+		*state = VM_DEBUGFS_NO_KVM;
+		sbuf_addf(&b, "the kvm module is not loaded: modprobe kvm_intel or kvm_amd");
+	} else if (error == ENOENT) {
+		*state = VM_DEBUGFS_NO_KVM;
+		sbuf_addf(&b, "kvm is loaded but has no directory in %s: see the kernel log",
+			  r.debugfs);
 	} else if ((error == EACCES || error == EPERM) && geteuid()) {
 		*state = VM_DEBUGFS_DENIED;
 		sbuf_addf(&b, "%s/kvm is for root only: run as root", r.debugfs);
@@ -314,7 +305,7 @@ int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err)
 	if (error == EBUSY && is_debugfs(r.debugfs))
 		return 0;
 	return err_lack(err, error, "cannot mount debugfs on %s: %s%s", r.debugfs, strerror(error),
-			error == EPERM && locked_down(&r) ? " (kernel lockdown)" :
-			error == EPERM			  ? " (container, or debugfs=off)" :
-							    "");
+			error == EPERM && locked_down(&r) ? " (kernel lockdown)"
+			: error == EPERM		  ? " (container, or debugfs=off)"
+							  : "");
 }

@@ -70,12 +70,20 @@ void vm_describe(const struct vm *vm, struct sbuf *out)
 	sbuf_addf(out, " vmm=%s", vm->vmm);
 }
 
-/* "tids:LIST", all of them vCPUs of the VM. */
-static bool runs_threads(const struct vm *vm, const char *sel)
+/* "tids:LIST": all of them are vCPUs of the VM. */
+static bool matches(const struct vm *vm, const char *sel)
 {
+	const char *name = vmsel_name(sel);
 	_cleanup_free_ int32_t *tid = NULL;
 	size_t n, i, k;
+	uint32_t pid;
 
+	if (vm->uuid && !strcasecmp(vm->uuid, name))
+		return true;
+	if (vm->name && (!strcmp(vm->name, sel) || !strcmp(vm->name, name)))
+		return true;
+	if (vmsel_pid(sel, &pid) && (pid == vm->pid || pid == vm->dir_pid))
+		return true;
 	if (vmsel_tids(sel, &tid, &n))
 		return false;
 	for (i = 0; i < n; i++) {
@@ -85,19 +93,6 @@ static bool runs_threads(const struct vm *vm, const char *sel)
 			return false;
 	}
 	return true;
-}
-
-static bool matches(const struct vm *vm, const char *sel)
-{
-	const char *name = vmsel_name(sel);
-	uint32_t pid;
-
-	if (vm->uuid && !strcasecmp(vm->uuid, name))
-		return true;
-	if (vm->name && (!strcmp(vm->name, sel) || !strcmp(vm->name, name)))
-		return true;
-	return (vmsel_pid(sel, &pid) && (pid == vm->pid || pid == vm->dir_pid)) ||
-	       runs_threads(vm, sel);
 }
 
 /* Room for the sentence around the candidates in kvmft_err.text. */
