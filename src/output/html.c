@@ -84,9 +84,9 @@ static void html_put(struct html *h, uint64_t v)
 	sbuf_addc(&h->data, (char)v);
 }
 
-static void put_signed(struct html *h, int64_t v)
+static uint64_t zigzag(int64_t v)
 {
-	html_put(h, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+	return (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
 }
 
 /* ---- dictionaries ---- */
@@ -144,9 +144,9 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 	html_put(h, TAG_WHO);
 	html_put(h, i->src->index);
 	html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-	put_signed(h, i->vcpu);
-	put_signed(h, vm);
-	put_signed(h, i->tid);
+	html_put(h, zigzag(i->vcpu));
+	html_put(h, zigzag(vm));
+	html_put(h, zigzag(i->tid));
 	html_put(h, name);
 	if (h->nwho < WHOS_MAX) /* later ones are put again each time */
 		xu64map_put(&h->whos, k, h->nwho);
@@ -245,62 +245,42 @@ static uint64_t string_value(struct html *h, const struct fmt_value *v)
 	return html_text(h, s);
 }
 
-static void event_fields(struct html *h, const struct tl_item *i, const uint64_t *strings)
+/* An event's fields as they are written, and how many: texts by number, defined before it. */
+static size_t event_values(struct html *h, const struct hostmap *map, const struct tl_item *i,
+			   uint64_t *to)
 {
 	size_t common = fmt_common_fields(i->ev), n = MIN(evinfo_fields(i->ev), (size_t)255);
-	struct fmt_value v;
-
-	if (is_exit(i))
-		html_put(h, *strings++);
-	if (has_code(h, i))
-		html_put(h, *strings++);
-	for (size_t k = 0; k < n; k++) {
-		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
-
-		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING) {
-			html_put(h, *strings++);
-			continue;
-		}
-		fmt_value(f, i->rec, &v);
-		put_signed(h, v.kind == FMT_ABSENT || v.kind >= FMT_STRING ? 0 : (int64_t)v.num);
-	}
-}
-
-static uint64_t code(struct html *h, const struct tl_item *i, const struct hostmap *map)
-{
+	size_t at = 0;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct ksyms *k;
+	char name[EXIT_NAME_MAX];
+	const struct ksyms *syms;
+	struct fmt_value v;
 	uint64_t rip;
 
-	if (!guest_rip(h->rips, map, i, &rip, &k))
-		return 0;
-	ksyms_name(k, rip, &b);
-	return html_text(h, xsbuf_text(&b));
-}
-
-/* All strings of an event, in the order of its fields: defined before the event's own record. */
-static void event_strings(struct html *h, const struct hostmap *map, const struct tl_item *i,
-			  uint64_t *strings)
-{
-	size_t common = fmt_common_fields(i->ev), n = MIN(evinfo_fields(i->ev), (size_t)255);
-	char name[EXIT_NAME_MAX];
-	struct fmt_value v;
-
 	if (is_exit(i))
-		*strings++ =
-			evinfo_reason(evinfo_get(&h->infos, i), i, name, sizeof(name))
-				? html_text(h, name)
-				: 0;
-	if (has_code(h, i))
-		*strings++ = code(h, i, map);
+		to[at++] = evinfo_reason(evinfo_get(&h->infos, i), i, name, sizeof(name))
+				   ? html_text(h, name)
+				   : 0;
+	if (has_code(h, i)) {
+		to[at] = 0;
+		if (guest_rip(h->rips, map, i, &rip, &syms)) {
+			ksyms_name(syms, rip, &b);
+			to[at] = html_text(h, xsbuf_text(&b));
+		}
+		at++;
+	}
 	for (size_t k = 0; k < n; k++) {
 		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
 
-		if (kind_of(f, fmt_field_name(i->ev, common + k)) != KIND_STRING)
-			continue;
 		fmt_value(f, i->rec, &v);
-		*strings++ = string_value(h, &v);
+		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING)
+			to[at++] = string_value(h, &v);
+		else if (v.kind == FMT_ABSENT || v.kind >= FMT_STRING)
+			to[at++] = 0;
+		else
+			to[at++] = zigzag((int64_t)v.num);
 	}
+	return at;
 }
 
 /* The time of day at the last item, if it is known: of the first and last the page makes all. */
@@ -439,18 +419,17 @@ static void html_begin(struct out *o)
 static void html_item(struct out *o, const struct tl_item *i)
 {
 	struct html *h = o->priv;
-	uint64_t strings[258] = { 0 }, t = since(o, h, i);
+	uint64_t value[258], t = since(o, h, i);
 
 	if (i->kind == TL_EVENT) {
 		uint64_t y = type(h, i), w = who(o, h, i);
+		size_t n = i->ev ? event_values(h, tl_hostmap(o->t), i, value) : 0;
 
-		if (i->ev)
-			event_strings(h, tl_hostmap(o->t), i, strings);
 		html_put(h, TAG_EVENT + y);
 		html_put(h, t);
 		html_put(h, w);
-		if (i->ev)
-			event_fields(h, i, strings);
+		for (size_t k = 0; k < n; k++)
+			html_put(h, value[k]);
 	} else {
 		bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns");
 
@@ -502,8 +481,8 @@ static void html_epoch(struct out *o, const struct out_epoch *e)
 	html_put(h, TAG_EVENT + h->epochs - 1);
 	html_put(h, t);
 	html_put(h, w);
-	put_signed(h, (int64_t)e->e->map.offset);
-	put_signed(h, e->e->has_pv ? e->e->pv.version : 0);
+	html_put(h, zigzag((int64_t)e->e->map.offset));
+	html_put(h, zigzag(e->e->has_pv ? e->e->pv.version : 0));
 }
 
 static void html_attach(struct out *o, unsigned int tag, const char *json)
