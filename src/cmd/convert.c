@@ -143,16 +143,6 @@ static int parse_value(char *text, bool cycles, uint64_t *v)
 	return dot ? parse_seconds(text, dot, v) : parse_bits64(text, v);
 }
 
-static char *convert_trim(char *s, char *end)
-{
-	while (end > s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
-		end--;
-	*end = 0;
-	while (*s == ' ' || *s == '\t')
-		s++;
-	return s;
-}
-
 /* ---- converting ---- */
 
 enum { WHY_RANGE, WHY_NODATA, WHY_NOTUNIQ, WHY_FAR, WHY_NR };
@@ -240,12 +230,15 @@ static int convert_args(struct convert *v, int argc, char **argv, struct kvmft_e
 static int convert_line(struct convert *v, char *line, char *end, struct kvmft_err *err)
 {
 	bool nul = memchr(line, 0, (size_t)(end - line)) != NULL;
-	char *text = convert_trim(line, end);
 	uint64_t value;
 
-	if (nul || parse_value(text, v->cycles, &value))
+	while (end > line && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+		end--;
+	*end = 0;
+	line += strspn(line, " \t");
+	if (nul || parse_value(line, v->cycles, &value))
 		return err_set(err, EINVAL, "line %" PRIu64 ": '%.40s' is not a %s", v->done + 1,
-			       text,
+			       line,
 			       v->cycles ? "64-bit number of cycles"
 					 : "64-bit number of ns, nor SECONDS.NANOSECONDS");
 	convert_value(v, value);

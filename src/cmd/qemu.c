@@ -187,25 +187,6 @@ static int read_switches(const struct set_opts *o, int argc, char **argv, struct
 	return ret;
 }
 
-/* After a failure: back to what was, if QEMU still answers. */
-static int apply(struct monitor *m, const struct mon_events *before, const struct mon_switches *s,
-		 struct kvmft_err *err)
-{
-	_cleanup_(mon_events_free) struct mon_events now = { 0 };
-	struct kvmft_err why = { .text = "" };
-	int failed = 0, ret;
-
-	for (size_t i = 0; i < s->n && !failed; i++)
-		failed = qemu_apply(m, before, &s->v[i], err);
-	if (!failed)
-		return 0;
-	ret = monitor_events(m, &now, &why);
-	ret = ret ?: qemu_restore(m, before, &now, &why);
-	return err_set(err, failed, "%s; %s", err->text,
-		       ret ? "the former states could not be restored"
-			   : "the former states were restored");
-}
-
 /* What has changed; and what has not, though it was requested, which HMP does not say before. */
 static int set_report(const struct mon_events *before, const struct mon_events *after,
 		      const struct mon_switches *s, struct kvmft_err *err)
@@ -246,7 +227,8 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct set_opts *o = opts;
 	_cleanup_(mon_switches_free) struct mon_switches s = { 0 };
-	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 };
+	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 }, now = { 0 };
+	struct kvmft_err why = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
 	int ret = read_switches(o, argc, argv, &s, err);
@@ -254,7 +236,14 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: monitor_events(q.m, &before, err);
 	ret = ret ?: qemu_check(&before, &s, &notes, err);
-	ret = ret ?: apply(q.m, &before, &s, err);
+	for (size_t i = 0; i < s.n && !ret; i++) {
+		ret = qemu_apply(q.m, &before, &s.v[i], err);
+		/* Back to what was, if QEMU still answers. */
+		if (ret)
+			err_set(err, ret, "%s; the former states %s restored", err->text,
+				monitor_events(q.m, &now, &why) ||
+				qemu_restore(q.m, &before, &now, &why) ? "could not be" : "were");
+	}
 	ret = ret ?: monitor_events(q.m, &after, err);
 	if (!ret) {
 		ret = set_report(&before, &after, &s, err);

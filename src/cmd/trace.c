@@ -129,30 +129,6 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	return ret ?: remote_words_add(w, "--");
 }
 
-static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
-{
-	const char *const *clock = out_clock_names;
-	struct sbuf names = { 0 };
-
-	if (!record_sides)
-		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
-	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
-		return err_usage(err, "with --guest all times are on one timeline: --clock "
-				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock, "
-				 "--guest-capture and --clock-offset are for the host alone");
-	if (o->context.set && !o->grep.n)
-		return err_usage(err, "option --context: around which events? It needs --grep");
-	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))
-		sbuf_addf(&names, " %s", *clock++);
-	if (!o->c.clock || *clock) {
-		sbuf_free(&names);
-		return 0;
-	}
-	err_usage(err, "option --clock: with --guest it is one of%s", names.s ?: "");
-	sbuf_free(&names);
-	return -EINVAL;
-}
-
 static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 {
 	struct record_config host = {
@@ -166,10 +142,22 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 	struct str_list *l = &o->sides.options;
 	const char *words = GUEST_WORDS;
 	char *none = NULL;
-	int ret = check_guests(o, err);
+	const char *const *clock = out_clock_names;
+	_cleanup_(sbuf_free) struct sbuf names = { 0 };
+	int ret;
 
-	if (ret)
-		return ret;
+	if (!record_sides)
+		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
+	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
+		return err_usage(err, "with --guest all times are on one timeline: --clock "
+				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock, "
+				 "--guest-capture and --clock-offset are for the host alone");
+	if (o->context.set && !o->grep.n)
+		return err_usage(err, "option --context: around which events? It needs --grep");
+	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))
+		sbuf_addf(&names, " %s", *clock++);
+	if (o->c.clock && !*clock)
+		return err_usage(err, "option --clock: with --guest it is one of%s", names.s ?: "");
 	o->sides.temp = true;
 	ret = merge_words(o, &w) ? err_set(err, ENOMEM, "out of memory") : 0;
 	/* Before the user's own options, which take precedence. */
@@ -182,9 +170,12 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 	return ret;
 }
 
-/* What makes sense only with guests. */
-static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
+static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
+		     struct kvmft_err *err)
 {
+	struct trace_opts *o = opts;
+	const struct trace_config *c = &o->c;
+	/* What makes sense only with guests. */
 	const struct {
 		const char *name;
 		bool set;
@@ -195,14 +186,11 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 		{ "grep", o->grep.n }, { "context", o->context.set }, { "format", o->format },
 	};
 
+	if (o->sides.guests.n)
+		return trace_guests(o, err);
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
 		if (option[i].set)
 			return err_usage(err, "option --%s goes with --guest", option[i].name);
-	return 0;
-}
-
-static int check_config(const struct trace_config *c, struct kvmft_err *err)
-{
 	if (!c->events.n)
 		return err_usage(err, "what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
 				 "host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
@@ -215,21 +203,6 @@ static int check_config(const struct trace_config *c, struct kvmft_err *err)
 				 c->pvclock ? "pvclock" : "guest-capture");
 	if (c->guest_capture && c->pvclock)
 		return err_usage(err, "--guest-capture and --pvclock exclude each other");
-	return 0;
-}
-
-static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
-		     struct kvmft_err *err)
-{
-	struct trace_opts *o = opts;
-	int ret;
-
-	if (o->sides.guests.n)
-		return trace_guests(o, err);
-	ret = check_alone(o, err);
-	ret = ret ?: check_config(&o->c, err);
-	if (ret)
-		return ret;
 	/* To seconds since the start nobody knows an offset; those of guests are from perf. */
 	if (o->c.clock_offset.set && !o->c.tsc && !o->c.clock && !o->c.kvmclock)
 		o->c.clock = "perf";
@@ -237,7 +210,6 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	o->c.width = page_width(&o->page);
 	return trace_run(&o->c, cli_note, err);
 }
-
 const struct cmd cmd_trace = {
 	.name = "trace",
 	.summary = "print events live, in time order, in the clock asked for",
