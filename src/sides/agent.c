@@ -311,28 +311,6 @@ int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n)
 		       "space in the guest?", a->name);
 }
 
-/* What was read is in *to, whose length is 0 at the end. */
-static int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struct sbuf *to)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct jval answer, v;
-	ssize_t n;
-	int ret;
-
-	sbuf_addf(&b, "\"handle\":%" PRIu64 ",\"count\":%u", handle, max);
-	ret = agent_ask(a, "guest-file-read", &b, &answer);
-	if (ret)
-		return ret;
-	sbuf_reset(to);
-	if (!jval_get(answer, "buf-b64", &v) || jval_text(v, to) || to->error)
-		return no_such_answer(a, "guest-file-read");
-	n = to->len ? from_base64(to->s, to->len) : 0;
-	if (n < 0)
-		return err_set(a->err, EBADMSG, "%s: an answer that is not base64", a->name);
-	to->len = (size_t)n;
-	return 0;
-}
-
 /* ---- its programs ---- */
 
 /* How a program of the guest ended. */
@@ -456,12 +434,24 @@ static int put_orders(struct qga *q, const char *text, size_t n)
 /* Copies what there is, up to a piece, to standard output. Its length, or -errno. */
 static ssize_t get_stream(struct qga *q)
 {
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 }, b = { 0 };
+	struct jval answer, v;
 	char order[40];
-	int ret = agent_file_read(&q->a, q->stream, PIECE, &text);
+	ssize_t n;
+	int ret;
 
-	if (ret || !text.len)
+	sbuf_addf(&b, "\"handle\":%" PRIu64 ",\"count\":%u", q->stream, PIECE);
+	ret = agent_ask(&q->a, "guest-file-read", &b, &answer);
+	if (ret)
 		return ret;
+	if (!jval_get(answer, "buf-b64", &v) || jval_text(v, &text) || text.error)
+		return no_such_answer(&q->a, "guest-file-read");
+	n = text.len ? from_base64(text.s, text.len) : 0;
+	if (n < 0)
+		return err_set(q->a.err, EBADMSG, "%s: an answer that is not base64", q->a.name);
+	if (!n)
+		return 0;
+	text.len = (size_t)n;
 	ret = full_write(STDOUT_FILENO, text.s, text.len, NULL);
 	if (ret)
 		return ret;
@@ -521,25 +511,11 @@ static int agent_open_files(struct qga *q)
 
 /* ---- the life of it ---- */
 
-/* Orders waiting on standard input; 1: nobody is there to give any. */
-static int pass_orders(struct qga *q, int ms)
-{
-	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
-	char buf[1024];
-	ssize_t n;
-
-	if (poll(&p, 1, ms) <= 0)
-		return 0;
-	n = read(STDIN_FILENO, buf, sizeof(buf));
-	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	return n ? put_orders(q, buf, (size_t)n) : 1;
-}
-
 static int qga_pass_on(struct qga *q)
 {
 	int ret = 0, quiet = 0;
-	bool orders = true;
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	char buf[1024];
 
 	while (!ret) {
 		ssize_t n = get_stream(q);
@@ -551,14 +527,17 @@ static int qga_pass_on(struct qga *q)
 			return 0;
 		if (quiet % 8 == 1)
 			ret = look_whether_ended(q);
-		if (!ret && orders)
-			ret = pass_orders(q, n ? 0 : PAUSE_MS);
-		else if (!n)
+		/* Orders on standard input, whose end, like a pipe's, ends the recorder. */
+		if (!ret && p.fd >= 0 && poll(&p, 1, n ? 0 : PAUSE_MS) > 0) {
+			ssize_t got = read(STDIN_FILENO, buf, sizeof(buf));
+
+			if (got < 0)
+				ret = errno == EINTR ? 0 : -errno;
+			else
+				ret = got ? put_orders(q, buf, (size_t)got) : put_orders(q, "stop\n", 5);
+			p.fd = got ? p.fd : -1;
+		} else if (!ret && p.fd < 0 && !n) {
 			(void)poll(NULL, 0, PAUSE_MS);
-		if (ret == 1) {
-			/* Like a pipe that is closed: the recorder then ends. */
-			orders = false;
-			ret = put_orders(q, "stop\n", 5);
 		}
 	}
 	return ret;

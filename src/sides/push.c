@@ -56,28 +56,6 @@ static uint16_t elf_machine(const char *arch)
 	return !strcmp(arch, "x86_64") ? EM_X86_64 : !strcmp(arch, "aarch64") ? EM_AARCH64 : 0;
 }
 
-/* The guest's machine, as from `uname -m`. */
-static int guest_machine(struct push *p, char *arch, size_t size)
-{
-	static const char *const words[] = { "uname", "-sm", NULL };
-	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	int ret = push_in_guest(p, words, -1, &out);
-	char *end;
-
-	if (ret)
-		return ret;
-	sbuf_add(&out, "");
-	end = out.s ? out.s + strcspn(out.s, "\r\n") : NULL;
-	if (!end || strncmp(out.s, "Linux ", 6))
-		return err_lack(p->err, ENOEXEC, "uname -sm does not say Linux: '%.40s'",
-				out.s ?: "");
-	*end = '\0';
-	snprintf(arch, size, "%s", out.s + 6);
-	if (elf_machine(arch))
-		return 0;
-	return err_lack(p->err, ENOEXEC, "it is %s, for which there is no kvmft", arch);
-}
-
 /* A copy of it, in memory. -ENOEXEC: not a static program for that machine. */
 static int open_static(const char *path, const char *arch)
 {
@@ -215,13 +193,22 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 
 static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t size)
 {
-	char arch[32];
+	static const char *const words[] = { "uname", "-sm", NULL };
+	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	_cleanup_close_ int fd = -1;
 	struct kvmft_err first = { .text = "" };
-	int ret = guest_machine(p, arch, sizeof(arch));
+	int ret = push_in_guest(p, words, -1, &out);
+	const char *arch;
 
 	if (ret)
 		return ret;
+	sbuf_add(&out, "");
+	if (!out.s || strncmp(out.s, "Linux ", 6))
+		return err_lack(p->err, ENOEXEC, "uname -sm does not say Linux: '%.40s'", out.s ?: "");
+	out.s[strcspn(out.s, "\r\n")] = '\0';
+	arch = out.s + 6;
+	if (!elf_machine(arch))
+		return err_lack(p->err, ENOEXEC, "it is %.31s, for which there is no kvmft", arch);
 	fd = *p->c->push ? open_static(p->c->push, arch) : find_static(arch);
 	if (fd < 0 && *p->c->push)
 		return err_set(p->err, -fd, "--push=%s: %s", p->c->push,
