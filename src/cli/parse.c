@@ -463,28 +463,13 @@ static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err
 	}
 }
 
-/* " (did you mean --output?)", or where the list is. */
-static void cli_nearest_opts(const struct cmd *c, const char *word, struct sbuf *b)
-{
-	struct near near = { .word = word };
-	char name[64];
-
-	for (const struct opt *o = c->opts; o->name; o++) {
-		snprintf(name, sizeof(name), "--%s", o->name);
-		if (!(o->flags & OPT_HIDDEN))
-			near_offer(&near, o->name, name);
-	}
-	if (near.n)
-		near_text(&near, b);
-	else
-		sbuf_addf(b, " (see kvmft help %s)", c->name);
-}
-
 static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *word = argv[optind - 1];
 	unsigned int begin = 0;
+	struct near near = { .word = str_starts(word, "--") ? word + 2 : word };
+	char name[64];
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
@@ -506,7 +491,15 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 		return err_usage(err,
 				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",
 				 (int)strcspn(word, "="), word, c->name);
-	cli_nearest_opts(c, str_starts(word, "--") ? word + 2 : word, &b);
+	for (const struct opt *o = c->opts; o->name; o++) {
+		snprintf(name, sizeof(name), "--%s", o->name);
+		if (!(o->flags & OPT_HIDDEN))
+			near_offer(&near, o->name, name);
+	}
+	if (near.n)
+		near_text(&near, &b);
+	else
+		sbuf_addf(&b, " (see kvmft help %s)", c->name);
 	return err_usage(err, "unknown option %s%s", word, b.s ? b.s : "");
 }
 

@@ -360,21 +360,17 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 	}
 }
 
-static bool gap_left(const struct wstream *st)
-{
-	for (uint32_t i = 0; i < st->n; i++)
-		if (st->ev[i].is.op >= OP_GAP)
-			return true;
-	return false;
-}
-
 /* Refills an array; what was not fed stays at its front. */
 static void slice_fill(struct walk *w, struct wstream *st)
 {
+	bool left = st->in_gap; /* a gap */
+
 	st->n -= st->at;
 	memmove(st->ev, st->ev + st->at, st->n * sizeof(*st->ev));
 	st->at = st->to = 0;
-	st->has_gap = st->in_gap || (st->has_gap && gap_left(st));
+	for (uint32_t i = 0; i < st->n && st->has_gap && !left; i++)
+		left = st->ev[i].is.op >= OP_GAP;
+	st->has_gap = left;
 	st->mixed = st->mixed && st->n;
 	while (st->n < w->chunk - 3 && !st->ended) {
 		enum rkind k = R_EVENT;
@@ -405,21 +401,18 @@ static bool stream_earlier(const struct walk *w, uint32_t a, uint32_t b)
 	return (ORDER(x->ev[x->at].ts, y->ev[y->at].ts) ?: ORDER(a, b)) < 0;
 }
 
-static void slice_heap_add(const struct walk *w, uint32_t n, uint32_t x)
-{
-	for (; n && stream_earlier(w, x, w->heap[(n - 1) / 2]); n = (n - 1) / 2)
-		w->heap[n] = w->heap[(n - 1) / 2];
-	w->heap[n] = x;
-}
-
 static int feed_merged(struct walk *w)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, at;
 	int ret = 0;
 
-	for (uint32_t i = 0; i < w->n; i++)
-		if (w->st[i].at < w->st[i].to)
-			slice_heap_add(w, n++, i);
+	for (uint32_t i = 0; i < w->n; i++) {
+		if (w->st[i].at >= w->st[i].to)
+			continue;
+		for (at = n++; at && stream_earlier(w, i, w->heap[(at - 1) / 2]); at = (at - 1) / 2)
+			w->heap[at] = w->heap[(at - 1) / 2];
+		w->heap[at] = i;
+	}
 	while (n && !ret) {
 		uint32_t first = w->heap[0], i, k, x;
 		struct wstream *st = &w->st[first];

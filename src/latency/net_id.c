@@ -62,14 +62,6 @@ void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t siz
 	snprintf(buf, size, "%s %s > %s", protocol, a, b);
 }
 
-static void ports_of(struct net_flow *f, const uint8_t *p)
-{
-	f->ports = f->protocol == IPPROTO_TCP || f->protocol == IPPROTO_UDP ||
-		   f->protocol == IPPROTO_SCTP;
-	for (unsigned int i = 0; i < 2 && f->ports; i++)
-		f->port[i] = (uint16_t)(p[2 * i] << 8 | p[2 * i + 1]);
-}
-
 /* before: bytes of the packet before its IP header. All zero if it tells nothing. */
 static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_t before)
 {
@@ -91,7 +83,10 @@ static struct net_ident ident_of(struct lat *l, const struct lat_in *in, uint32_
 	memcpy(f.from, b + (v6 ? 8 : 12), v6 ? 16 : 4);
 	memcpy(f.to, b + (v6 ? 24 : 16), v6 ? 16 : 4);
 	if (v6 || (b[0] == 0x45 && !(b[6] & 0x1f) && !b[7]))
-		ports_of(&f, b + (v6 ? 40 : 20));
+		f.ports = f.protocol == IPPROTO_TCP || f.protocol == IPPROTO_UDP ||
+			  f.protocol == IPPROTO_SCTP;
+	for (unsigned int i = v6 ? 40 : 20, k = 0; k < 2 && f.ports; i += 2, k++)
+		f.port[k] = (uint16_t)(b[i] << 8 | b[i + 1]);
 	ident.strong = !v6 && (b[4] || b[5]);
 	ident.id = hash_bytes(&m->key, b, n) | 1;
 	/* Number + 1 of the flow; 0: too many. */

@@ -278,12 +278,26 @@ static void columns_of(struct db *d, struct event_table *t, const struct fmt_eve
 	}
 }
 
-/* Its columns are the fields of all captures that have such an event. */
-static void table_create(struct db *d, struct event_table *t, const struct tl_item *i)
+/* NULL: there are too many. */
+static const struct event_table *type_find(struct db *d, const struct evinfo *e,
+					   const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct event_table **slot, *t;
 	int ret;
 
+	for (size_t k = 0; k < d->ntype; k++)
+		if (!strcmp(d->type[k]->event, e->name))
+			return d->type[k];
+	if (d->ntype >= DB_TYPES_MAX)
+		return NULL;
+	slot = xarray_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
+	*slot = t = xcalloc(1, sizeof(*t));
+	d->ntype++;
+	t->event = xstrdup(e->name);
+	t->name = table_name(d, i->ev);
+	t->reason = e->role == EV_EXIT || e->role == EV_NESTED_EXIT;
+	/* Its columns are the fields of all captures that have such an event. */
 	columns_of(d, t, i->ev);
 	for (size_t s = 0; s < tl_sources(d->t); s++) {
 		const struct fmt_event *ev =
@@ -306,26 +320,6 @@ static void table_create(struct db *d, struct event_table *t, const struct tl_it
 	sbuf_addc(&b, ')');
 	ret = sq_table(d->sq, t->name, xsbuf_text(&b), &t->t);
 	d->error = d->error ?: ret;
-}
-
-/* NULL: there are too many. */
-static const struct event_table *type_find(struct db *d, const struct evinfo *e,
-					   const struct tl_item *i)
-{
-	struct event_table **slot, *t;
-
-	for (size_t k = 0; k < d->ntype; k++)
-		if (!strcmp(d->type[k]->event, e->name))
-			return d->type[k];
-	if (d->ntype >= DB_TYPES_MAX)
-		return NULL;
-	slot = xarray_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
-	*slot = t = xcalloc(1, sizeof(*t));
-	d->ntype++;
-	t->event = xstrdup(e->name);
-	t->name = table_name(d, i->ev);
-	t->reason = e->role == EV_EXIT || e->role == EV_NESTED_EXIT;
-	table_create(d, t, i);
 	return t;
 }
 

@@ -668,31 +668,6 @@ static int tid_of_task(const struct vm_task *t, void *ctx)
 	return tid_add(ctx, t->tid);
 }
 
-/* Each --vcpu must exist now: a typing error must not become a capture without events. */
-static int vcpus_check(struct record *r)
-{
-	for (size_t i = 0; i < r->c->vcpus.n; i++) {
-		bool found = false;
-		uint64_t id;
-
-		if (parse_u64(r->c->vcpus.v[i], &id) || id > UINT32_MAX)
-			return err_usage(r->err, "option --vcpu: '%s' is not a vcpu_id",
-					 r->c->vcpus.v[i]);
-		for (size_t k = 0; k < r->c->vms.n && !found; k++) {
-			const struct vm *vm;
-
-			if (vm_list_find(r->vms, r->c->vms.v[k], &vm, NULL))
-				continue;
-			for (size_t c = 0; c < vm->n_vcpus; c++)
-				found |= vm->vcpu[c].id == id;
-		}
-		if (!found)
-			return err_set(r->err, ENOENT, "no vCPU %s in %s (see kvmft list)",
-				       r->c->vcpus.v[i], r->c->vms.v[0]);
-	}
-	return 0;
-}
-
 static int tids_of_process(struct record *r, uint32_t pid, const char *name, bool again)
 {
 	int ret = record_look_tasks(r, pid, tid_of_task, r);
@@ -746,8 +721,27 @@ int record_tids(struct record *r)
 
 	if (r->c->vcpus.n && !r->c->vms.n)
 		return err_usage(r->err, "option --vcpu needs --vm: which machine's?");
-	ret = vcpus_check(r);
-	ret = ret ?: tids_look(r, false);
+	/* Each --vcpu must exist now: a typing error must not become a capture without events. */
+	for (size_t i = 0; i < r->c->vcpus.n; i++) {
+		bool found = false;
+		uint64_t id;
+
+		if (parse_u64(r->c->vcpus.v[i], &id) || id > UINT32_MAX)
+			return err_usage(r->err, "option --vcpu: '%s' is not a vcpu_id",
+					 r->c->vcpus.v[i]);
+		for (size_t k = 0; k < r->c->vms.n && !found; k++) {
+			const struct vm *vm;
+
+			if (vm_list_find(r->vms, r->c->vms.v[k], &vm, NULL))
+				continue;
+			for (size_t c = 0; c < vm->n_vcpus; c++)
+				found |= vm->vcpu[c].id == id;
+		}
+		if (!found)
+			return err_set(r->err, ENOENT, "no vCPU %s in %s (see kvmft list)",
+				       r->c->vcpus.v[i], r->c->vms.v[0]);
+	}
+	ret = tids_look(r, false);
 	/* A vCPU that never ran has no thread, and no filter means all: the watcher stands in. */
 	if (!ret && r->c->vcpus.n && !r->tids.n)
 		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);

@@ -143,21 +143,6 @@ static void take_guest(struct stuck *s, const struct tl_item *i)
 	}
 }
 
-static void count_task(struct stuck_vcpu *c)
-{
-	struct stuck_ran new = { .tid = c->guest_task }, *r = c->ran;
-
-	while (r < c->ran + c->nran && r->tid != new.tid)
-		r++;
-	if (r == c->ran + c->nran) {
-		if (c->nran == TASKS)
-			return;
-		xarray_add(&c->ran, &c->nran, &c->ran_cap, &new, sizeof(new));
-		r = c->ran + c->nran - 1;
-	}
-	r->n++;
-}
-
 COMPARE(by_n, struct stuck_ran, ORDER(y->n, x->n) ?: ORDER(x->tid, y->tid));
 
 static void take_item(void *stuck, const struct tl_item *i)
@@ -184,8 +169,18 @@ static void take_item(void *stuck, const struct tl_item *i)
 	stuck_watch_take(s, event_type_of(i->ev), i->rec);
 	if (!c)
 		return;
-	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
-		count_task(c);
+	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples) {
+		struct stuck_ran new = { .tid = c->guest_task }, *ran = c->ran;
+
+		while (ran < c->ran + c->nran && ran->tid != new.tid)
+			ran++;
+		if (ran == c->ran + c->nran && c->nran < TASKS) {
+			xarray_add(&c->ran, &c->nran, &c->ran_cap, &new, sizeof(new));
+			ran = c->ran + c->nran - 1;
+		}
+		if (ran < c->ran + c->nran)
+			ran->n++;
+	}
 	recording_pass(s, c, i->rec->ts);
 	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
 }

@@ -363,32 +363,6 @@ void stuck_watch_events(struct stuck *s)
 	exit_names_init(&ev->names, ev->exit, NULL);
 }
 
-static int find_watched(struct stuck *s)
-{
-	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
-	struct stuck_events *ev = &s->ev;
-	int ret = kevent_kvm_check(s->t, s->err);
-	bool counted = s->c->engine == STUCK_ENGINE_HIST;
-
-	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
-		/* kvm_exit is there, whatever its fields are called. */
-		const char *name = event_name(roles[i]);
-
-		if (!kevent_exists(s->t, "kvm", name))
-			continue;
-		if (kevent_list_add(&all, "kvm", name, NULL) ||
-		    (!(counted && roles[i] == EV_EXIT) &&
-		     kevent_list_add(&ev->list, "kvm", name, NULL)))
-			ret = err_set(s->err, ENOMEM, "out of memory");
-	}
-	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
-	if (ret)
-		return ret;
-	stuck_watch_events(s);
-	s->blind = tells_no_exits() || !ev->exit;
-	return 0;
-}
-
 static int make_instance(struct stuck *s)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
@@ -421,13 +395,31 @@ static int make_instance(struct stuck *s)
 
 int stuck_watch_begin(struct stuck *s)
 {
+	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
 	struct stuck_events *ev = &s->ev;
-	int ret = find_watched(s);
+	bool counted = s->c->engine == STUCK_ENGINE_HIST;
+	int ret = kevent_kvm_check(s->t, s->err);
 
-	ret = ret ?: make_instance(s);
+	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
+		/* kvm_exit is there, whatever its fields are called. */
+		const char *name = event_name(roles[i]);
+
+		if (!kevent_exists(s->t, "kvm", name))
+			continue;
+		if (kevent_list_add(&all, "kvm", name, NULL) ||
+		    (!(counted && roles[i] == EV_EXIT) &&
+		     kevent_list_add(&ev->list, "kvm", name, NULL)))
+			ret = err_set(s->err, ENOMEM, "out of memory");
+	}
+	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
 	if (ret)
 		return ret;
-	if (s->c->engine == STUCK_ENGINE_HIST) {
+	stuck_watch_events(s);
+	s->blind = tells_no_exits() || !ev->exit;
+	ret = make_instance(s);
+	if (ret)
+		return ret;
+	if (counted) {
 		const char *why = hist_lacks(s);
 
 		ret = why ? err_lack(s->err, ENOTSUP, "--engine hist: %s", why)
