@@ -530,15 +530,15 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		.qemu.keeper = { .name = "kvmft-qemu", .to = -1, .from = -1, .task = "talks to QEMU" },
 	};
 	struct record_child child = { .p = { .name = argv[0], .to = -1, .from = -1 } };
-	bool live = false, incomplete;
+	bool live = false, incomplete, full;
 	struct kvmft_err first;
 	uint64_t bytes = 0;
-	char size[32];
+	char size[32], room[32];
 	int ret, fin;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_check(c, err);
-	r.place.limited = argv[0] || c->duration.set || c->max_size.set;
+	r.place.limited = c->duration.set || c->max_size.set;
 	ret = ret ?: record_environment(argv, err);
 	ret = ret ?: record_store_check(&r);
 	ret = ret ?: record_marker_check(&r, argv[0] ? argv : NULL);
@@ -591,12 +591,14 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		note("the old capture is kept as %s%s", r.place.shown, r.place.name.aside);
 	*err = first;
 	incomplete = r.lost || r.before.cut || r.blind;
+	full = r.end_reason && !strcmp(r.end_reason, "min-free");
 	for (size_t i = 0; i < r.ncpu; i++)
 		bytes += r.drain[i].bytes;
 	if (!ret && (!c->quiet || incomplete))
-		note("%s: %llu events, %s, %llu lost (%s)", capw_path(r.w),
+		note("%s: %llu events, %s, %llu lost (%s%s%s)", capw_path(r.w),
 		     (unsigned long long)r.stored, str_bytes(size, sizeof(size), bytes),
-		     (unsigned long long)r.lost, r.end_reason);
+		     (unsigned long long)r.lost, r.end_reason, full ? " of " : "",
+		     full ? str_bytes(room, sizeof(room), r.place.min_free) : "");
 	if (!ret && !c->quiet)
 		record_cost_note(&r);
 	if (r.started)

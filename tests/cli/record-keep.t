@@ -152,7 +152,7 @@ if mount -t tmpfs -o size=3M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	record -o "$tmp/small/c" -d 20ms
 	good=$(stat -c %i "$tmp/small/c")
-	run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
+	run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' --min-free 0 --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
 	status_is 3 "a disk that is full half-way"
 	err_has "the old capture is kept as $tmp/small/c.replaced\$" "... is reported"
 	is "$(stat -c %i "$tmp/small/c.replaced")" "$good" "... and so it is"

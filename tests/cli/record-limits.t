@@ -69,6 +69,11 @@ if mount -t tmpfs -o size=8M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	adds_up "--min-free" 3
 	rm -rf "$cap"
 	limited
+	reason_is min-free "a command without a limit: ends before the disk is full"
+	err_has 'lost \(min-free of [0-9.]+ KiB\)$' "... and says how much stays free"
+	ok "... as it does" test "$(free_bytes)" -ge $((8 * 1048576 / 20))
+	rm -rf "$cap"
+	limited --min-free 0
 	status_is 3 "full disk: exit 3"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read$' \
 		"... is reported"
