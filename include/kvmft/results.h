@@ -278,12 +278,20 @@ bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out
  */
 int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
 		uint64_t *hi, struct kvmft_err *err) __must_check;
-/* From the first of `from` to the last of `to`, for a report of cap, as merge has them. */
-int window_report(const struct capture *cap, const char *from, const char *to,
-		  struct report_opts *ro, struct kvmft_err *err) __must_check;
+/*
+ * From the first of `from` to the last of `to`, for a report of cap, as merge has them in the clock
+ * `kind` (enum out_clock_kind; -1: ns since the recording began).
+ */
+int window_report(const struct capture *cap, int kind, const char *from, const char *to,
+		  struct report_opts *ro, note_fn *note, struct kvmft_err *err) __must_check;
 
 #define WINDOW_HELP_FROM "leave out what was before T: a time as the lines show it, or of the day"
 #define WINDOW_HELP_TO	 "leave out what was after T"
+/* int clock; of a report, whose rows have no times */
+#define WINDOW_CLOCK_OPTION(st)                                        \
+	OPTION_CHOICE(0, "clock", st, clock, "CLOCK", out_clock_names, \
+		      "clock of --from and --to, as of kvmft merge (default: ns since the\n" \
+		      "recording began); a time of day is understood beside any")
 
 /* ---- tables of exits, live: text, JSON, CSV, OpenMetrics ---- */
 

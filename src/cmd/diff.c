@@ -16,7 +16,7 @@ struct diff_opts {
 	size_t n[2], cap[2];
 	struct opt_u64 top, than, khz;
 	const char *from, *to;
-	int format;
+	int clock, format;
 	bool all;
 };
 
@@ -47,6 +47,7 @@ static const struct opt diff_options[] = {
 	OPTION(0, "from", OPT_STR, struct diff_opts, from, "T",
 	       "leave out what was before T, as kvmft merge shows each alone"),
 	OPTION(0, "to", OPT_STR, struct diff_opts, to, "T", WINDOW_HELP_TO),
+	WINDOW_CLOCK_OPTION(struct diff_opts),
 	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
 	       "what a change must surely be to count (default: 10)"),
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
@@ -163,7 +164,8 @@ static void side_losses(struct run *run, const struct diff_side *s)
 
 static int side_exits(struct run *run, struct diff_side *s)
 {
-	int ret = window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
+	int ret = window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
+				cli_note, run->err);
 
 	ret = ret ?: diff_exits(s, &run->ro, run->err);
 	if (ret)
@@ -319,7 +321,8 @@ static int take_recording(struct run *run, struct diff_tables *t, int i, const c
 	run->ro.semantics = !t->exact[!i] && class_has_perf(run->ro.cls) ? REPORT_PERF :
 								       REPORT_EXACT;
 	ret = side_open(run, &run->o->recording[i][0], s, &run->v[i]);
-	ret = ret ?: window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
+	ret = ret ?: window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
+				   cli_note, run->err);
 	ret = ret ?: report_new(s->cap, s->fmt, &run->ro, &s->r, run->err);
 	ret = ret ?: report_walk(s->r, run->err);
 	if (!ret && report_in_cycles(s->r))
@@ -597,7 +600,7 @@ const struct cmd cmd_diff = {
 		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
 	.groups = "event vm before-guest after-guest from to than top all fail-if op predict format\n"
-		  "less usual: before after tsc-khz color wide",
+		  "less usual: before after clock tsc-khz color wide",
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,
 	.sessions = diff_sessions,

@@ -9,8 +9,6 @@ const struct opt_gone kvmft_gone[] = {
 	{ "merge", "at", "--from T --to T", 0 },
 	{ "record", "blame-options", "--blame=OPTIONS", 0 },
 	{ "record", "call-graph", "--stacks EVENT", 'g' },
-	{ "diff", "clock", "--from and --to take a time of day as well", 0 },
-	{ "report", "clock", "--from and --to take a time of day as well", 0 },
 	{ NULL, "clocksource", "what --mono-raw's LAST counts is seen from its MULT, or in --guest-capture", 0 },
 	{ NULL, "cpus", "taskset -c LIST kvmft record ...", 0 },
 	{ "merge", "delay", "--follow=DURATION", 0 },

@@ -9,7 +9,7 @@ struct opts {
 	struct opt_u64 vcpu, top, khz;
 	const char *from, *to;
 	struct guest_syms_opts syms;
-	int key, semantics, per, by, format;
+	int key, semantics, per, by, clock, format;
 	bool percentiles, split, waits;
 	struct str_list given; /* of --input */
 	struct str_list names; /* GUESTs as well */
@@ -62,6 +62,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "from", OPT_STR, struct opts, from, "T",
 	       "leave out what was before T, as kvmft merge shows the capture alone"),
 	OPTION(0, "to", OPT_STR, struct opts, to, "T", WINDOW_HELP_TO),
+	WINDOW_CLOCK_OPTION(struct opts),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	RATE_OPTION(struct opts, khz),
 	GUEST_SYMS_OPTIONS(struct opts, syms),
@@ -327,7 +328,8 @@ static int report_one_capture(struct run *run)
 	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    "times are in cycles", cli_note, run->err);
-	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
+	ret = ret ?: window_report(run->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
+				   cli_note, run->err);
 	c = ret ? NULL : class_recorded(run->fmt);
 	/* Without exits, what else there is; no format of a text's is damaged. */
 	if (c && !run->o->event && !fmt_find(run->fmt, "kvm", "kvm_exit") && !run->ro.split &&
@@ -377,7 +379,7 @@ static int by_other_options(const struct run *run)
 		{ "per", o->per >= 0 && !(o->waits && o->by < BY_STACK) }, { "semantics", o->semantics >= 0 },
 		{ "percentiles", o->percentiles }, { "split", o->split }, { "from", o->from },
 		{ "to", o->to }, { "vm", o->vm && !process }, { "tsc-khz", o->khz.set && !process },
-		{ "event", o->event && process },
+		{ "event", o->event && process }, { "clock", o->clock >= 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
@@ -625,7 +627,7 @@ const struct cmd cmd_report = {
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
 	.groups = "input event by names key vm per split waits from to top format\n"
-		  "less usual: percentiles vcpu pid semantics tsc-khz color wide\n"
+		  "less usual: percentiles vcpu pid semantics clock tsc-khz color wide\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
 	.opts_size = sizeof(struct opts),
 	.sessions = report_sessions,

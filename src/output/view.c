@@ -195,36 +195,6 @@ int window_span(const struct out_clock *c, const char *name, const char *text, u
 	return 0;
 }
 
-/* A report's times are ns since its capture began, or its stamps. */
-static int report_value(const struct capture *cap, const char *name, const char *text, uint64_t *lo,
-			uint64_t *hi, struct kvmft_err *err)
-{
-	const struct out_clock c = {
-		.kind = report_untimed(cap) ? OUT_CLOCK_HOST_TSC : OUT_CLOCK_NS,
-	};
-	bool wall;
-	int ret = window_value(&c, cap, name, text, lo, hi, &wall, err);
-
-	/* Readings need a rate: it is known. A date is of stamps in ns. */
-	if (!ret && wall && c.kind == OUT_CLOCK_NS && !cap->has_real) {
-		*lo = tsc_cycles_to_ns(*lo - MIN(*lo, cap->begin_tsc), cap->tsc_khz);
-		*hi = tsc_cycles_to_ns(*hi - MIN(*hi, cap->begin_tsc), cap->tsc_khz);
-	}
-	return ret;
-}
-
-int window_report(const struct capture *cap, const char *from, const char *to,
-		  struct report_opts *ro, struct kvmft_err *err)
-{
-	uint64_t other;
-	int ret = from ? report_value(cap, "from", from, &ro->from, &other, err) : 0;
-
-	ret = ret ?: to ? report_value(cap, "to", to, &other, &ro->to, err) : 0;
-	if (!ret && from && to && ro->to < ro->from)
-		return err_usage(err, "option --to: %s is before --from %s", to, from);
-	return ret;
-}
-
 /* ---- the clock of the rows ---- */
 
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
@@ -299,6 +269,52 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 	if (kind == OUT_CLOCK_GUEST_TSC || count) /* stamps as they are */
 		c->kind = OUT_CLOCK_HOST_TSC;
 	return 0;
+}
+
+/*
+ * A report's times are ns since its capture began, or its stamps: those that the text means in
+ * clock c.
+ */
+static int report_value(const struct capture *cap, const struct out_clock *c, const char *name,
+			const char *text, uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
+{
+	const bool stamps = report_untimed(cap) || cap->has_real; /* a date is of stamps in ns */
+	bool host = true;
+	int ret = c->pieces ? window_span(c, name, text, lo, hi, err)
+			    : window_value(c, cap, name, text, lo, hi, &host, err);
+
+	if (!ret && !stamps && (host || c->kind == OUT_CLOCK_HOST_TSC)) {
+		*lo = tsc_cycles_to_ns(*lo - MIN(*lo, cap->begin_tsc), cap->tsc_khz);
+		*hi = tsc_cycles_to_ns(*hi - MIN(*hi, cap->begin_tsc), cap->tsc_khz);
+	}
+	return ret;
+}
+
+int window_report(const struct capture *cap, int kind, const char *from, const char *to,
+		  struct report_opts *ro, note_fn *note, struct kvmft_err *err)
+{
+	const struct hostmap map = { .cap = cap };
+	struct out_clock c = {
+		.kind = report_untimed(cap) ? OUT_CLOCK_HOST_TSC : OUT_CLOCK_NS, .map = &map,
+	};
+	struct cap_pieces pieces = { 0 };
+	uint64_t other;
+	int ret = 0;
+
+	if (kind >= 0 && kind != OUT_CLOCK_NS) {
+		c.kind = (enum out_clock_kind)kind;
+		ret = own_clock(cap, kind, &c, err);
+		if (!ret && c.kind >= OUT_CLOCK_MONO_RAW) {
+			ret = clock_readings(&pieces, cap, &c, note, err);
+			c.pieces = &pieces.pieces;
+		}
+	}
+	ret = ret ?: from ? report_value(cap, &c, "from", from, &ro->from, &other, err) : 0;
+	ret = ret ?: to ? report_value(cap, &c, "to", to, &other, &ro->to, err) : 0;
+	cap_pieces_free(&pieces);
+	if (!ret && from && to && ro->to < ro->from)
+		return err_usage(err, "option --to: %s is before --from %s", to, from);
+	return ret;
 }
 
 /* Whether the VM's kvmclock is known: otherwise there would be no time in any row. */

@@ -221,7 +221,6 @@ wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
 wrong "an option that is no more" "there is no option --no-pager: KVMFT_PAGER=cat" merge --no-pager a b
 wrong "... by its letter" "there is no option -o: > OUT" blame -o file a b
 wrong "... of one command" "there is no option --tsc-khz: kvmft record, and" trace --tsc-khz 1
-wrong "... of two commands, which take any clock's time" "no option --clock: --from and --to take a time of day" report --clock realtime
 wrong "... of two commands" "no option --push-file: --push=FILE" record --push-file f
 wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded" record -a
 wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x

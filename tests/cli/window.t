@@ -162,6 +162,21 @@ run "$kvmft" report --from 13:48:35.00001 dated
 cp "$out" part
 run "$kvmft" report --from 0.000010001 dated
 is "$(cat part)" "$(cat "$out")" "... a fraction"
+for clock in host-tsc realtime; do
+	# As merge shows that event and the next but one, in that clock.
+	"$kvmft" merge -q --clock $clock --from 13:48:35.000005 --to 13:48:35.000008 dated |
+		sed 's/.*\] *\(20..-..-.. \)\{0,1\}\([0-9:.]*\)  .*/\1\2/' >rows
+	run "$kvmft" report --clock $clock --from "$(head -n 1 rows)" --to "$(tail -n 1 rows)" dated
+	cp "$out" all
+	run "$kvmft" report --from 13:48:35.000005 --to 13:48:35.000008 dated
+	is "$(cat all)" "$(cat "$out")" "... times as merge --clock $clock shows them ($(head -n 1 rows))"
+	run "$kvmft" diff --clock $clock --from "$(head -n 1 rows)" dated dated
+	err_has "dated is only 0.000 s long" "... of diff, too"
+done
+run "$kvmft" report --clock kvmclock --from 1 dated
+status_is 2 "... of a clock that it has not"
+run "$kvmft" report --clock realtime --from 13:48:35 host
+status_is 4 "... or of which there are no readings"
 run "$kvmft" blame -q dated guest
 cp "$out" all
 run "$kvmft" blame -q --at 13:48:35 dated guest
