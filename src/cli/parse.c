@@ -383,13 +383,18 @@ const char *opt_word(const struct opt *o, size_t i)
 static int cli_find_word(const struct opt *o, const char *text, size_t n, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char word[64];
+	struct near near = { .word = word };
 	const char *w;
 
+	snprintf(word, sizeof(word), "%.*s", (int)n, text);
 	for (int i = 0; (w = opt_word(o, (size_t)i)); i++) {
 		if (strlen(w) == n && !memcmp(w, text, n))
 			return i;
 		sbuf_addf(&b, "%s%s", i ? ", " : "", w);
+		near_offer(&near, w, w);
 	}
+	near_text(&near, &b);
 	return err_usage(err, "%s%s%s'%.*s' is not one of %s", o->name ? "option --" : "",
 			 o->name ?: "", o->name ? ": " : "", (int)n, text, b.s ?: "");
 }
@@ -496,6 +501,7 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 		if (!(o->flags & OPT_HIDDEN))
 			near_offer(&near, o->name, name);
 	}
+	near_offer(&near, "help", "--help");
 	if (near.n)
 		near_text(&near, &b);
 	else

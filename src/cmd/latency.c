@@ -129,11 +129,15 @@ static int latency_check(struct latency *m, const char *kinds)
 static int no_result(const struct latency *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const char *what = m->lo.want[LAT_IO] ? "block requests" : m->o->waits ? "halts" : "such events";
+	const char *what = m->o->waits ? "halts" : "such events";
 	bool part = m->lo.vm >= 0 || m->lo.vcpu >= 0 || m->o->v.from || m->o->v.to;
 
 	if (lat_left_out(m->lat, LAT_EVENT))
 		return err_lack(m->v.err, ENODATA, "%s", lat_left_out(m->lat, LAT_EVENT));
+	for (unsigned int kind = 0, n = 0; kind < LAT_KINDS; kind++)
+		if (m->lo.want[kind])
+			what = n++ ? "events of any of these kinds" :
+			       kind == LAT_IO ? "block requests" : what;
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 

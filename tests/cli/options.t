@@ -228,6 +228,8 @@ wrong "... of one command" "unknown option -a" report -a
 wrong "a command of perf kvm" "unknown command 'stat': kvmft report for a recording, kvmft exits" stat report
 wrong "... is none of options" "unknown option --stat" report --stat
 wrong "... not of another" "unknown option --tsc-offset" diff --tsc-offset 1 a b
+wrong "near word" "is not one of irq, sched, io, timer, mem, net, all \(did you mean irq\?\)" latency irqs a
+wrong "near --help" "did you mean --help" record --hlep
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
