@@ -22,6 +22,7 @@
  *   p        1 if the label is there, else 0
  *   E I      an exit's reason, and its isa
  *   D e d    the address of a message, a negative errno, a device as 8,0
+ * What arm64 calls TRAP is HVC on 32-bit Arm, whose classes of exceptions have the same numbers.
  */
 /* clang-format off */
 #define X86_EXIT "vcpu_id u vcpu ;exit_reason E reason |reason: ;isa I;guest_rip x rip ;info1 x info1 |" \
@@ -35,8 +36,8 @@
 static const struct tt_event events[] = {
 	{ "kvm", "kvm_entry", "vcpu_id u vcpu ;rip x;vcpu_pc x PC: ;intr_info x;error_code x;"
 	  "immediate_exit p [immediate exit]" },
-	{ "kvm", "kvm_exit", X86_EXIT ";ret {IRQ:0,SERROR:1,EL1_SERROR:1,TRAP:2,IL:3,HYP_GONE:195936785} "
-	  "|;esr_ec x HSR_EC: |ESR_EC: ;vcpu_pc x PC: " },
+	{ "kvm", "kvm_exit", X86_EXIT ";ret {IRQ:0,SERROR:1,EL1_SERROR:1,TRAP:2,HVC:2,IL:3,"
+	  "HYP_GONE:195936785} |;esr_ec x HSR_EC: |ESR_EC: ;vcpu_pc x PC: " },
 	{ "kvm", "kvm_nested_vmexit", X86_EXIT },
 	{ "kvm", "kvm_userspace_exit", "reason u (;errno e (" },
 	{ "kvm", "kvm_vcpu_wakeup", "waited {wait:1,poll:0} |;ns s time ;valid {valid:1,invalid:0} polling " },

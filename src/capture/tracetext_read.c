@@ -27,6 +27,7 @@
 #define REFERS	   0x80u       /* with it: its text's offset << 16 | bytes is in its slot */
 #define REF_MAX	   ((int64_t)1 << 39) /* an offset where such a text begins */
 #define TSC_STEP   16u	       /* between two events of a CPU: no TSC advances less */
+#define BREAK	   1000000000u /* ns from one excerpt to another, at least */
 #define OVERLAP	   16u	       /* lines of two recordings from the same time; fewer are late ones */
 
 _Static_assert(TT_RECORD_MAX + 64 <= BLOCK, "any event fits");
@@ -37,7 +38,7 @@ struct tt_cpu {
 	struct tracetext *t;
 	uint8_t **block;
 	size_t n, cap;
-	uint64_t last;
+	uint64_t last, breaks; /* breaks: how many of the text it has */
 	int32_t thread; /* of lines without one: by the vCPU that runs there, -1: none */
 	struct tt_stretch {
 		uint64_t first, last, n; /* lines, none of an earlier time than the one before it */
@@ -93,6 +94,9 @@ struct tracetext {
 	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere, variants;
 	bool full, mixed, blind; /* mixed: several VMs, no threads; blind: exits without vCPU */
 	bool two; /* recordings, of the same time */
+	/* "..." or prose stood before the line; places where lines are left out */
+	bool dots, prose;
+	uint64_t breaks;
 };
 
 const struct tt_line tt_no_line = { .pid = -1 };
@@ -437,6 +441,18 @@ static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t
 	return at;
 }
 
+/* Where somebody left lines out, or one excerpt ends and another begins, nothing is paired. */
+static int mark_break(struct tracetext *t, struct tt_cpu *cpu, uint64_t before, uint64_t at)
+{
+	t->breaks += t->events > 1 && at > before &&
+		     (t->dots || (t->prose && t->kind == TT_NS && at - before > BREAK));
+	t->dots = t->prose = false;
+	if (cpu->breaks == t->breaks)
+		return 0;
+	cpu->breaks = t->breaks;
+	return subbuf_write_lost(&cpu->w, 0);
+}
+
 static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
@@ -444,7 +460,8 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	uint8_t record[TT_RECORD_MAX];
 	uint32_t have, len, later;
 	char buf[128];
-	uint64_t at;
+	uint64_t at, before = t->last;
+	int ret;
 
 	if (l->lost)
 		return subbuf_write_lost(&cpu->w, l->count);
@@ -461,6 +478,9 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 		return 0;
 	t->variants += shape->variant;
 	at = place_line(t, l);
+	ret = mark_break(t, cpu, before, at);
+	if (ret)
+		return ret;
 	t->no_cpu += !l->has_cpu;
 	if (cpu->nstretch && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
@@ -529,13 +549,16 @@ static void read_entries(struct tracetext *t, const char *s)
 static int other_line(struct tracetext *t, const char *s)
 {
 	const char *p = s + strspn(s, " \t");
-
+	const bool dots = str_starts(p, "...") || str_starts(p, "[...]");
 	int ret;
 
-	if (!t->line || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=") ||
+	t->prose |= !t->line && *p && *p != '#';
+	if (!t->line || dots || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=") ||
 	    str_starts(p, "```")) {
 		read_entries(t, s);
-		return let_go(t);
+		ret = let_go(t);
+		t->dots |= dots;
+		return ret;
 	}
 	ret = hold_line(t);
 	t->longer = true;

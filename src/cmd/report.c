@@ -224,10 +224,12 @@ static void remarks(struct run *run, enum report_format format)
 			    "the guest's capture, recorded with --symbols");
 	if (report_in_cycles(run->r))
 		snprintf(length, sizeof(length), "%llu cycles", ULL(span.length));
-	else
+	else if (n > 1 && span.length > run->cap->grain)
 		snprintf(length, sizeof(length), "%s, %llu/s",
 			 str_ns((char[16]){ 0 }, 16, span.length),
-			 ULL(span.length ? n * 1000000000 / span.length : 0));
+			 ULL(n * 1000000000 / span.length));
+	else
+		str_ns_grain(length, sizeof(length), span.length, run->cap->grain);
 	if (run->ro.cls == class_find("entry") || !t->entries)
 		sink_remark(&run->remarks,
 			    "without kvm_exit and kvm_entry, both, it is not known how long an event "

@@ -626,11 +626,31 @@ form "... of arm64" 0 <<-E
 	 a-1 [0] 1.000004: kvm_exit: IRQ: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800008012345
 	 a-1 [0] 1.000105: kvm_entry: PC: 0xffff800008012345
 E
-run "$kvmft" report "$tmp/form.txt"
-out_has 'TRAP:DABT_LOW +1 ' "... a trap"
-out_has ' IRQ +1 ' "... an interrupt"
+sed 's/TRAP/HVC/; s/0xffff8000/0x/; s/(DABT_LOW)/(DABT)/' "$tmp/form.txt" >"$tmp/arm32.txt"
+for f in arm32 form; do
+	run "$kvmft" report "$tmp/$f.txt"
+	out_has 'TRAP:DABT_LOW +1 ' "... a trap, $f"
+	out_has ' IRQ +1 ' "... an interrupt"
+done
 run "$kvmft" blame --top 1 "$tmp/form.txt"
 out_has '^1\. 101 us  stall, tids:1 vCPU 1, ' "... a thread whose name has no number is a vCPU of its own"
+
+printf 'First:\n%s\n%s\n\nAnd %s:\n%s\n%s\n' ' 1.000001: kvm_entry: vcpu 0, rip 0x1' \
+	' 1.000004: kvm_exit: vcpu 0 reason msr rip 0x1 info1 0x1 info2 0x0' later \
+	' 1.900005: kvm_entry: vcpu 0, rip 0x1' \
+	' 1.900008: kvm_exit: vcpu 0 reason hlt rip 0x1 info1 0x1 info2 0x0' >"$tmp/near.txt"
+sed 's/ 1.9/ 701.9/' "$tmp/near.txt" >"$tmp/far.txt"
+sed 's/^And .*/.../' "$tmp/near.txt" >"$tmp/dots.txt"
+{ cat "$tmp/near.txt"; echo ...; } >"$tmp/end.txt"
+for f in near:0:'msr +1 .* 900001.00us' end:0:'msr +1 .* 900001.00us' far:3 dots:3; do
+	run "$kvmft" merge -q "$tmp/${f%%:*}.txt"
+	is "$(grep -c 'LOST EVENTS of this CPU, their number is unknown' "$out")" "$(echo "$f" | grep -c :3)" \
+		"an excerpt behind another, ${f%%:*}: whether lines were left out"
+	case $f in *:3) continue ;; esac
+	echo ' 1.900009: kvm_entry: vcpu 0, rip 0x1' >>"$tmp/${f%%:*}.txt"
+	run "$kvmft" report "$tmp/${f%%:*}.txt"
+	out_has "${f##*:}" "... or are paired"
+done
 
 form "excerpts, the later one first" 3 <<-E
 	 a-1 [0] 1.000021: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
