@@ -16,8 +16,8 @@ ids()
 	rc=$?
 	jq -r '.vms[0].advice[].id' "$out" | tr '\n' ' '
 }
-for i in 1 2; do
-	is "$(ids "healthy$i")" "" "a healthy guest"
+for i in 1 2 3 4 5; do
+	is "$(ids "healthy$i")" "" "a healthy guest, $i"
 	sed 's/^/# /' "$out"
 done
 for pair in clock-reads serial crowded throttled emulator-shares; do
@@ -35,6 +35,8 @@ for pair in clock-reads serial crowded throttled emulator-shares; do
 	run "$kvmft" diff --predict $pair "$rig/$pair.ill" "$rig/$pair.mended"
 	ok "$pair: what was foretold is not contradicted (exit $rc)" test "$rc" = 0 -o "$rc" = 4
 	sed 's/^/# /' "$out" "$err"
+	sed -nE 's/.* saves ([0-9.]+) to ([0-9.]+) .* take (-?[0-9.]+) to (-?[0-9.]+) .*/\1 \2 \3 \4/p' "$out" |
+		awk '{ told = $1 + $2; got = $3 + $4; printf "# the middle of what was found is %+.0f %% of the foretold one\n", (got - told) * 100 / told }'
 done
 is "$(jq -r '.vms[0].advice[].id' "$rig/live.json")" serial "of this host, now: the serial port"
 finish

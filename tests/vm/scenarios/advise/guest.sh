@@ -20,6 +20,14 @@ work_serial()
 		usleep 50000
 	done &
 }
+work_disk()
+{
+	while :; do
+		busybox dd if=/dev/vda of=/dev/null bs=64k count=4 2>/dev/null
+		echo 3 >/proc/sys/vm/drop_caches
+		usleep 200000
+	done &
+}
 work_spin() { sh -c 'while :; do :; done' & }
 
 n=1

@@ -47,6 +47,9 @@ take healthy1 idle
 take clock-reads.ill "clock hpet"
 take clock-reads.mended "clock kvm-clock"
 take healthy2 spin
+take healthy3 "clock kvm-clock"
+take healthy4 "serial /dev/null"
+take healthy5 disk
 take serial.ill "serial /dev/ttyS1"
 take serial.mended "serial /dev/null"
 taskset 2 sh -c 'while :; do :; done' &
