@@ -493,7 +493,7 @@ mkdir "$tmp/small"
 if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	cap=$tmp/small/c
-	run timeout 300 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	run timeout 300 "$kvmft" record --as host -e 'kvm:*' --min-free 0 -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "full disk"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read' \
 		"... is reported"
