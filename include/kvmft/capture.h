@@ -544,10 +544,12 @@ size_t cap_cpus(const struct capture *cap);
 #define SESSION_VERSION	 1
 #define SESSION_MAX	 (1u << 20) /* bytes of the file */
 #define SESSION_CAPTURES 256
+#define SESSION_MARK	 "\1" /* before a guest that nobody named by hand: see pairing_prepare() */
 
 struct session_capture {
 	char *path;
-	char *operand; /* "PATH=SEL" if the session knows the VM, else "PATH" */
+	/* "PATH=SEL" if the session knows the VM, else "PATH"; of guests after SESSION_MARK. */
+	char *operand;
 	char *sel;     /* the VM, as named in the host's capture; NULL = unknown */
 };
 

@@ -400,6 +400,8 @@ struct epoch_vcpu {
 	bool has_write;	     /* a kvm_write_tsc_offset was seen */
 };
 
+#define EPOCH_ANNOUNCED_MAX (1u << 18)
+
 /* One VM: vCPUs sorted by id.  Pointers to vCPUs stay valid until epoch_vm_free(). */
 struct epoch_vm {
 	struct epoch_vcpu **vcpus;
@@ -410,7 +412,7 @@ struct epoch_vm {
 	struct pvclock pv;	     /* the VM-wide record, if has_pv, ... */
 	uint64_t pv_from;	     /* ... seen first at this host TSC */
 	bool has_pv;
-	uint64_t announced; /* records, times vCPUs */
+	uint64_t announced; /* records, times vCPUs; beyond EPOCH_ANNOUNCED_MAX none is kept */
 };
 
 /*

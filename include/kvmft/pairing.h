@@ -89,6 +89,10 @@ struct pairing {
 	struct pairing_guest *guest;
 	size_t nguest;
 	size_t failed; /* the guest at which pairing_prepare() failed, from 1; 0 = none */
+	struct pairing_gone { /* what is wrong with guests of a session that are left out */
+		char **v;
+		size_t n, cap;
+	} gone;
 	struct hostmap *map;
 	struct matcher matcher;
 	struct tsc_map forced; /* given by hand, for all guests */
@@ -125,7 +129,8 @@ struct pairing_opts {
 /*
  * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it
  * can be given a window first: tl_start() is up to the caller. What is not needed is left out if it
- * would cost a walk over the whole capture.
+ * would cost a walk over the whole capture. A guest that is unusable is an error if somebody named
+ * it, or if it is the only one; one of a session is left out, which pairing_summary() tells.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;
@@ -154,7 +159,7 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
  * After the walk: a note for each source, with its losses and damage; quiet: only for those that
  * are incomplete. Returns whether all were complete.
  */
-bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
+bool pairing_summary(const struct pairing *p, bool quiet, note_fn *note);
 /*
  * After the walk: 0, or -ENODATA with err: no event of any guest has a place in the host's time.
  * Of one guest beside others, pairing_summary() tells it.

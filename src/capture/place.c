@@ -195,7 +195,7 @@ int capw_file_parent_open(const char *path, const char **base, struct kvmft_err 
 
 	*base = slash ? slash + 1 : path;
 	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
-		return err_why(err, EISDIR, "cannot create %s", path);
+		return err_why(err, *path ? EISDIR : ENOENT, "cannot create '%s'", path);
 	fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (!parent || fd < 0)
 		return err_why(err, parent ? errno : ENOMEM, "cannot create %s", path);

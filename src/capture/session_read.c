@@ -55,7 +55,8 @@ static int session_add(struct found *f, const char *name, const char *sel)
 	if (strcmp(f->root, "."))
 		sbuf_addf(&path, "%.*s/", (int)len, f->root);
 	sbuf_add(&path, name);
-	sbuf_addf(&operand, "%s%s%s", path.s ?: "", sel ? "=" : "", sel ?: "");
+	sbuf_addf(&operand, "%s%s%s%s", f->s->n ? SESSION_MARK : "", path.s ?: "", sel ? "=" : "",
+		  sel ?: "");
 	c.path = xsbuf_take(&path);
 	c.operand = xsbuf_take(&operand);
 	c.sel = sel ? xstrdup(sel) : NULL;
@@ -106,6 +107,8 @@ static int session_by_file(struct found *f)
 		return err_why(f->err, (int)n, "cannot read %s/" SESSION_FILE, f->root);
 	if (more || strlen(text) != (size_t)n)
 		return session_bad(f, "is not a kvmft session");
+	if (n && text[n - 1] != '\n')
+		return session_bad(f, "is cut short");
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save)) {
 		if (!meta_parse(line, &rec))
 			return session_bad(f, "has an invalid line");

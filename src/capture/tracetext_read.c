@@ -51,6 +51,7 @@ struct tracetext {
 	/* the bytes as they are, and what is left of the text so far */
 	int fd;
 	bool packed, cut; /* cut: the packed data end, or are damaged */
+	bool open;	  /* the last line has no end */
 	uint8_t raw[64 << 10];
 	size_t raw_at, raw_have;
 	uint64_t plain;
@@ -213,6 +214,7 @@ static int text_next_line(struct tracetext *t, char **line, char **nul)
 	if (ret || t->at == t->have)
 		return ret;
 	*line = t->buf + t->at;
+	t->open = !end && !t->cut && !t->full;
 	end = end ?: t->buf + t->have;
 	if (end - *line > MAX_LINE) {
 		cap_note(t->c, "a line of more than %u bytes: it and what follows are left out",
@@ -637,6 +639,7 @@ static void note_faults(struct tracetext *t)
 	} all[] = {
 		{ t->cut, "its packed data are damaged, or cut: what follows is missing" },
 		{ t->full, "more than can be kept in memory: what follows is left out" },
+		{ t->open, "its last line has no end: it may be cut, and wrong" },
 		{ t->mixed, "its lines have no thread, and are of several VMs: times are wrong" },
 		{ t->written - t->in_buffer, "events were overwritten before its first one" },
 		{ t->others, "lines are of other machines, and left out: give each its own file" },
@@ -648,7 +651,7 @@ static void note_faults(struct tracetext *t)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (all[i].n && i < 3)
+		if (all[i].n && i < 4)
 			cap_note(t->c, "%s", all[i].text);
 		else if (all[i].n)
 			cap_note(t->c, "%" PRIu64 " %s", all[i].n, all[i].text);

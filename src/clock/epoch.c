@@ -276,8 +276,6 @@ static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t h
  * Epochs of all vCPUs, for 25 MB: a file may claim thousands of vCPUs, and a guest make records
  * without end. Then its kvmclock is unknown from there on, and others' are what they were.
  */
-#define ANNOUNCED_MAX (1u << 18)
-
 static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvclock *pv)
 {
 	bool news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
@@ -290,7 +288,7 @@ static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvcl
 			return err;
 	}
 	vm->announced += news ? vm->n : 0;
-	vm->has_pv = vm->announced <= ANNOUNCED_MAX;
+	vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
 	for (i = 0; i < vm->n; i++)
 		announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
 	if (news)
@@ -307,7 +305,7 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	err = err ?: pvclock_check(pv);
 	if (err)
 		return err;
-	if (vm->announced > ANNOUNCED_MAX)
+	if (vm->announced > EPOCH_ANNOUNCED_MAX)
 		return advance(vm, host);
 	if (pv->flags & PVCLOCK_TSC_STABLE) {
 		err = announce_to_all(vm, host, pv);

@@ -247,7 +247,7 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret) {
 		pairing_tell_assumed(v.p, cli_note);
-		(void)pairing_summary(v.p->t, true, cli_note);
+		(void)pairing_summary(v.p, true, cli_note);
 		for (size_t i = 1; i < tl_sources(v.p->t); i++) /* how far its events can tell */
 			view_tell_alignment(&v, tl_source(v.p->t, i)->vm,
 					    tl_source(v.p->t, i)->label, false);

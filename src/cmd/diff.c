@@ -261,7 +261,7 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 				"%s has no event '%s', which is what --op counts", s->path,
 				run->o->ops.v[0]);
 	if (!ret && p->nguest) {
-		run->incomplete |= !pairing_summary(p->t, true, cli_note);
+		run->incomplete |= !pairing_summary(p, true, cli_note);
 		return pairing_placed(p->t, run->err);
 	}
 	ret = ret ?: tl_error(p->t);

@@ -550,7 +550,7 @@ static int merge_tell(struct merge *m, bool *complete)
 
 	if (!o->v.quiet)
 		pairing_tell_assumed(m->v.p, cli_note);
-	*complete = pairing_summary(t, o->v.quiet, cli_note);
+	*complete = pairing_summary(m->v.p, o->v.quiet, cli_note);
 	*complete = qemu_traces_summary(&m->v.q, t, o->v.quiet) && *complete;
 	*complete = view_whole(&m->v) && *complete;
 	for (size_t i = 0; i < tl_sources(t); i++) {

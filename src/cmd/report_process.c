@@ -3,6 +3,9 @@
 #include "cmds.h"
 
 /* Captures that can have no answer say what would. */
+#define NO_SWITCH \
+	"%s: not recorded: sched_switch, which says what ran: `kvmft record` in the guest"
+
 int process_check(const struct pairing *p, const struct processes *s, bool tasks,
 		  struct kvmft_err *err)
 {
@@ -10,11 +13,9 @@ int process_check(const struct pairing *p, const struct processes *s, bool tasks
 
 	if (tasks) {
 		for (size_t i = 0; i < p->nguest; i++)
-			if (!event_format(p->guest[i].c.fmt, EV_SWITCH))
-				return err_lack(err, ENODATA,
-						"%s: not recorded: sched_switch, which says what ran: "
-						"`kvmft record` in the guest", p->guest[i].c.cap->path);
-		return 0;
+			if (event_format(p->guest[i].c.fmt, EV_SWITCH))
+				return 0;
+		return err_lack(err, ENODATA, NO_SWITCH, p->guest[0].c.cap->path);
 	}
 	if (!event_format(p->host.fmt, EV_EXIT) || !event_format(p->host.fmt, EV_ENTRY))
 		return err_lack(err, ENODATA,
@@ -93,6 +94,11 @@ int report_by_process(const struct process_opts *o, struct kvmft_err *err)
 		processes_finish(s);
 	ret = ret ?: process_any(s, v.p->host.cap, o->tasks, err);
 	ret = ret ?: view_tell(&v, true, &whole);
+	for (size_t i = 0; !ret && o->tasks && i < v.p->nguest; i++) /* some have it */
+		if (!event_format(v.p->guest[i].c.fmt, EV_SWITCH)) {
+			cli_note(NO_SWITCH, v.p->guest[i].c.cap->path);
+			whole = false;
+		}
 	if (!ret) {
 		const struct capture *cap = v.p->host.cap;
 		const struct process_view pv = {

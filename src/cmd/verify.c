@@ -111,7 +111,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = err_why(err, ret, "cannot check %s", argv[0]);
 	}
 	if (!ret) {
-		v.complete = pairing_summary(v.p->t, true, cli_note);
+		v.complete = pairing_summary(v.p, true, cli_note);
 		ret = verify_judge(&v, err);
 	}
 	if (!ret) {

@@ -238,6 +238,9 @@ int blaming_explain(struct blaming *m)
 	if (m->v->prove != VIEW_PROVE_NOT) {
 		m->bound = lat_bounds(p, m->v->w);
 		off = offs_of(p, m->bound);
+		for (size_t i = 0; m->v->vm >= 0 && i < p->map->nvm; i++)
+			if (p->map->vm[i].of != (size_t)m->v->vm)
+				m->bound[i] = (struct lat_bound){ 0 };
 	}
 	if (blame_window(m->b, &from, &to)) {
 		ret = view_again(m->v, MAX(from, m->v->from), to);

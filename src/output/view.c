@@ -514,7 +514,7 @@ int view_tell(const struct view *v, bool quiet, bool *complete)
 
 	if (!quiet)
 		pairing_tell_assumed(p, v->note);
-	*complete = pairing_summary(p->t, quiet, v->note);
+	*complete = pairing_summary(p, quiet, v->note);
 	for (size_t i = 0; v->w && v->prove == VIEW_PROVE && i < p->nguest; i++)
 		view_tell_alignment(v, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, quiet);
 	return pairing_placed(p->t, v->err);

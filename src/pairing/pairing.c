@@ -14,7 +14,7 @@ static void close_one(struct pairing_capture *c)
 /* GUEST=SEL; both may contain a '=': what exists as a file is the path. */
 void pairing_split(const char *text, char **path, const char **sel)
 {
-	const char *eq = strrchr(text, '=');
+	const char *eq = strrchr(text += *text == *SESSION_MARK, '=');
 
 	*sel = NULL;
 	*path = xstrdup(text);
@@ -140,6 +140,10 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 			       path, path);
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
+	/* What only some commands need is theirs to say of a guest that was named. */
+	ret = *operand == *SESSION_MARK ? event_arch_check(g->c.cap, g->c.fmt, err) : 0;
+	if (ret)
+		return ret;
 	p->matcher.scale = g->scale.ratio && !scale ? &g->scale : scale;
 	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
 	p->matcher.scale = scale;
@@ -318,11 +322,27 @@ static void with_damage(const struct capture *cap, int ret, struct kvmft_err *er
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err)
 {
-	int ret = prepare_host(p, host, guests, n, o, err);
+	_cleanup_free_ char **left = xcalloc(n + 1, sizeof(*left));
+	struct pairing_gone gone = { 0 };
+	char *why;
+	int ret;
 
-	for (size_t i = 0; i < p->nguest; i++)
-		with_damage(p->guest[i].c.cap, ret, err);
-	with_damage(p->host.cap, ret, err);
+	memcpy(left, guests, n * sizeof(*left));
+	for (;;) {
+		ret = prepare_host(p, host, left, n, o, err);
+		for (size_t i = 0; i < p->nguest; i++)
+			with_damage(p->guest[i].c.cap, ret, err);
+		with_damage(p->host.cap, ret, err);
+		if (!p->failed || n < 2 || o->growing || *left[p->failed - 1] != *SESSION_MARK)
+			break;
+		/* Anew, as nothing that this guest said may remain. */
+		memmove(left + p->failed - 1, left + p->failed, (n-- - p->failed) * sizeof(*left));
+		pairing_close(p);
+		why = xstrdup(err->text);
+		xarray_add(&gone.v, &gone.n, &gone.cap, &why, sizeof(why));
+		*err = (struct kvmft_err){ .text = "" };
+	}
+	p->gone = gone;
 	return ret;
 }
 
@@ -410,6 +430,7 @@ void pairing_close(struct pairing *p)
 		match_free(&p->guest[i].match);
 	}
 	free(p->guest);
+	strings_free(p->gone.v, p->gone.n);
 	close_one(&p->host);
 }
 
@@ -470,20 +491,26 @@ static bool any_placed(const struct timeline *t)
 	return false;
 }
 
-bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
+bool pairing_summary(const struct pairing *p, bool quiet, note_fn *note)
 {
+	const struct timeline *t = p->t;
 	const struct hostmap *map = tl_hostmap(t);
 	const bool others = any_placed(t);
-	bool complete = true;
+	bool complete = !p->gone.n;
 
+	for (size_t i = 0; i < p->gone.n; i++)
+		note("%s; the other guests are shown without this one", p->gone.v[i]);
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 		const char *end, *no = others ? no_place(t, s) : NULL;
+		const struct epoch_vm *e =
+			s->guest && s->vm < map->nvm ? map->vm[s->vm].epochs : NULL;
+		const bool full = e && e->announced > EPOCH_ANNOUNCED_MAX;
 		struct tl_loss loss;
 
 		if (no)
 			note(NO_PLACE, s->label, no);
-		complete &= !no;
+		complete &= !no && !full;
 		tl_loss(s, &loss);
 		complete &= tl_source_complete(s);
 		if (quiet && complete)
@@ -502,6 +529,9 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 			     end);
 		if (s->error)
 			note("%s: cannot be read further: %s", s->label, strerror(-s->error));
+		if (full)
+			note("%s: more kvmclock records than are kept: from there on none is known",
+			     s->label);
 		if (s->unplaced)
 			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
 			     (unsigned long long)s->unplaced);

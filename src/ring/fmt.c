@@ -458,11 +458,11 @@ static void add_event(struct fmt *f, const struct cap_format *c)
 	if (!why) {
 		f->quick.by_id[e->id] = e;
 		xarray_add(&f->event, &f->n, &f->cap, &e, sizeof(e));
-		return;
-	}
-	if (e)
+		why = !e->print || c->text[c->len - 1] != '\n' ? "cut short" : NULL;
+	} else if (e) {
 		fmt_event_free(e);
-	if (f->of)
+	}
+	if (f->of && why)
 		capture_format_bad(f->of, c, why);
 }
 

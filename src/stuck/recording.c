@@ -250,7 +250,7 @@ bool stuck_recording_note(const struct stuck *s)
 	bool incomplete = s->lost || r->unknown || r->cap->ndamage;
 
 	if (r->p.t) /* of the guests, too */
-		incomplete = !pairing_summary(r->p.t, true, s->note);
+		incomplete = !pairing_summary(&r->p, true, s->note);
 	else if (s->lost || r->unknown)
 		s->note("%s: %" PRIu64 "%s events lost: what they were is not known", r->cap->path,
 			s->lost, r->unknown ? " or more" : "");

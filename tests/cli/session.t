@@ -280,6 +280,8 @@ printf '%s\nside name=h dir=host role=king\n' "$hello" >"$tmp/made"
 refused "another role" 'invalid side'
 printf '%s\nside name=h dir=host role=host\0\n' "$hello" >"$tmp/made"
 refused "a NUL" 'not a kvmft session'
+printf '%s\nside name=h dir=host role=host\nside name=w dir=we' "$hello" >"$tmp/made"
+refused "a line that is cut" 'is cut short'
 head -c 2000000 /dev/zero | tr '\0' 'a' >"$tmp/made"
 refused "2 MB without a newline" 'not a kvmft session'
 {

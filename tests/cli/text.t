@@ -400,6 +400,11 @@ E
 run "$kvmft" report "$tmp/form.txt"
 out_has '^ *0x3fd:PIN +1 ' "... count"
 
+printf ' a-1 [001] ..... 1.000001: kvm_entry: vcpu 0\n a-1 [001] ..... 1.000009: kvm_entry: vcpu 1' >"$tmp/in"
+run "$kvmft" merge "$tmp/in"
+status_is 3 "the last line is cut"
+err_has 'its last line has no end: it may be cut, and wrong' "... which is said"
+
 form "perf script: blanks in names, periods, chains of callers" 0 <<-E
 	 CPU 0/KVM 60250 [003] 1234.567890:          1 kvm:kvm_exit: reason EXIT_NPF rip 0x1000 info 4 fee000b0
 		ffffffff81051234 kvm_foo+0x14 ([kernel.kallsyms])

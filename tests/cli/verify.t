@@ -546,10 +546,65 @@ for of in sound apart nowhere; do
 		*) status_is 3 "$what beside a guest that is $of" ;;
 		esac
 		[ $of = sound ] || err_has '^kvmft: two: none of its events has a place' "... which is said"
+		[ "${what#blame}" = "$what" ] || is "$(grep -c 'the stamps of two' "$out")" 0 "... of whom --vm one says nothing"
 		grep one "$out" >"$tmp/$of.${what%% *}"
 		ok "... and the other is told of as before" cmp "$tmp/sound.${what%% *}" "$tmp/$of.${what%% *}"
 	done
 done
+# Whatever else it says of itself, in a session it is left out alone; named by hand it is an error.
+mkdir "$tmp/s"
+cp -R "$tmp/both" "$tmp/s/host"
+cp -R "$tmp/one" "$tmp/s/one"
+printf 'kvmft-session version=1\nside name=host dir=host role=host\nside name=one dir=one role=guest vm=one\nside name=two dir=two role=guest vm=two\n' \
+	>"$tmp/s/session"
+for of in side=host version=2 endian=big clock=frob arch=vax begin=x; do
+	rm -rf "$tmp/s/two"
+	cp -R "$tmp/sound" "$tmp/s/two"
+	case $of in
+	side=*) set -- 's/^side name=.*/side name=host/' 'is the capture of a host, not of a guest' ;;
+	begin=*) set -- '1s/^kvmft-/x/' 'not a kvmft capture' ;;
+	version=*) set -- "s/version=1$/$of/" 'format version 2' ;;
+	*) set -- "s/\(${of%=*}\)=[^ ]*/$of/" 'clock|big-endian|recorded on vax' ;;
+	esac
+	sed -i "$1" "$tmp/s/two/meta"
+	for what in "blame -q --budget 1us --vm one" "latency -q all --worst 0 --format csv"; do
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $what "$tmp/s"
+		case $what in
+		blame*) status_is 1 "$what beside a guest that says $of: over the budget" ;;
+		*) status_is 3 "$what beside a guest that says $of" ;;
+		esac
+		err_has "^kvmft: .*s/two.*($2).*; the other guests are shown without this one" "... which is said"
+		grep one "$out" >"$tmp/now"
+		ok "... and the other is told of as before" cmp "$tmp/sound.${what%% *}" "$tmp/now"
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $what "$tmp/both" "$tmp/one=one" "$tmp/s/two=two"
+		ok "... by hand it is an error" test "$rc" = 1 -o "$rc" = 4
+		ok "... and nothing else" test ! -s "$out"
+	done
+done
+rm -rf "$tmp/s/one"
+run "$kvmft" latency -q all "$tmp/s"
+status_is 1 "a session whose only guest cannot be read"
+# Without what a command needs; and with more kvmclock records than are kept, of vCPUs that are claimed.
+cp -R "$tmp/sound" "$tmp/less"
+sed -i 's/name=sched_switch/name=none/' "$tmp/less/meta"
+run "$kvmft" report --by task --vm one --format csv "$tmp/both" "$tmp/one=one" "$tmp/sound=two"
+status_is 0 "report --by task"
+mv "$out" "$tmp/tasks"
+run "$kvmft" report --by task --vm one --format csv "$tmp/both" "$tmp/one=one" "$tmp/less=two"
+status_is 3 "report --by task beside a guest without sched_switch"
+err_has 'less: not recorded: sched_switch' "... which is said"
+ok "... and the other is told of as before" cmp "$tmp/tasks" "$out"
+cp -R "$tmp/both" "$tmp/many"
+awk '{ print } /^vcpu vm=1100-12 id=0/ { for (i = 1; i < 700; i++) print "vcpu vm=1100-12 id=" i " tid=" 5000 + i " offset=0 ratio=0 frac=48" }' \
+	"$tmp/both/meta" >"$tmp/many/meta"
+cp -R "$tmp/sound" "$tmp/clocks"
+awk '/^end/ { for (i = 1; i < 500; i++) print "pvclock cpu=0 version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1" }
+	{ print }' "$tmp/sound/meta" >"$tmp/clocks/meta"
+run "$kvmft" merge -q "$tmp/many" "$tmp/one=one" "$tmp/clocks=two"
+status_is 3 "more kvmclock records than are kept"
+err_has '^kvmft: two: more kvmclock records than are kept: from there on none is known' "... which is said"
 # A guest whose TSC is not KVM's: what debugfs says is not its offset. It is found as if nothing had been said.
 n=0
 for ratio in 0/0 300000000000000/48 5153960755/32; do
