@@ -23,12 +23,17 @@ if ! command -v python3 >/dev/null; then
 	finish
 fi
 
-# How near the times are depends on how often the guest exits, so on the load of this machine; the bounds must always hold.
+# How near the times are depends on how often the guest exits, so on the load of this machine. So do the bounds: what only
+# ran between two exits of another process is in nobody's.
 python3 "$top/tests/vm/processes_truth.py" "$tmp/named" "$tmp/truth" "${PROCESSES_WITHIN:-25}" >"$tmp/table"
 sed 's/^/# /' "$tmp/table"
 value() { sed -n "s/.*\\b$1=\\([0-9]*\\).*/\\1/p" "$tmp/table"; }
-is "$(value outside)" 0 "each process's CPU time is within its bounds"
-is "$(value cpu_wrong)" 0 "... and within ${PROCESSES_WITHIN:-25} % where the process kept its address space"
+if [ "$(value rate)" -ge 400 ]; then
+	is "$(value outside)" 0 "each process's CPU time is within its bounds"
+	is "$(value cpu_wrong)" 0 "... and within ${PROCESSES_WITHIN:-25} % where the process kept its address space"
+else
+	skip "CPU times: $(value outside) outside their bounds, $(value cpu_wrong) off" "$(value rate) exits a second: too busy a machine"
+fi
 ok "${PROCESSES_EXITS:-85} % of the exits are of the right process ($(value exits_right) %)" \
 	test "$(value exits_right)" -ge "${PROCESSES_EXITS:-85}"
 ok "... of more than 1000 ($(value judged))" test "$(value judged)" -gt 1000

@@ -6,8 +6,8 @@
 
 Prints a table, by name: the CPU time that each side knows, and of the exits that both know, which part of those that the
 host gives to that name is its own (precision), and which part of its own the host gives to it (recall). The last
-line is "cpu_wrong=N outside=N exits_right=PERCENT judged=N": how many names with 50 ms or more are off by more than
-PERCENT, of those with one address space, or outside of their bounds.
+line is "cpu_wrong=N outside=N exits_right=PERCENT judged=N rate=N": how many names with 50 ms or more are off by more than
+PERCENT, of those with one address space, or outside of their bounds; and the exits for a second of the guest.
 """
 import collections
 import json
@@ -45,7 +45,8 @@ def main():
         outside += not least <= cpu <= most
         print(f"{name:<10} {cpu / 1e6:9.1f} {got / 1e6:9.1f} {off:+6.1f}% {least / 1e6:9.1f} {most / 1e6:9.1f}"
               f" {right * 100 / max(of, 1):8.1f}% {right * 100 / max(exits, 1):6.1f}%")
-    print(f"cpu_wrong={wrong} outside={outside} exits_right={agree * 100 / max(judged, 1):.1f} judged={judged}")
+    rate = judged * 1e9 / max(sum(cpu for cpu, _ in own.values()), 1)
+    print(f"cpu_wrong={wrong} outside={outside} exits_right={agree * 100 / max(judged, 1):.1f} judged={judged} rate={rate:.0f}")
 
 
 main()
