@@ -130,8 +130,8 @@ static void cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum
 	if (n < 0)
 		return;
 	switch (which) {
-	case CAP_TEXT_CMDLINES: cap_parse_cmdlines(c, text); break;
-	case CAP_TEXT_TGIDS: cap_parse_tgids(c, text); break;
+	case CAP_TEXT_CMDLINES:
+	case CAP_TEXT_TGIDS: cap_parse_tasks(c, text, which == CAP_TEXT_TGIDS); break;
 	case CAP_TEXT_PRINTK: cap_set_printk(c, text, strlen(text)); break;
 	case CAP_TEXT_KALLSYMS: cap_set_kallsyms(c, text, strlen(text)); break;
 	default: break;

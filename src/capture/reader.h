@@ -133,9 +133,8 @@ void cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap
  */
 uint64_t cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
 				const struct cap_extent *from);
-/* Kernel texts: "tid comm" and "tid tgid" lines. */
-void cap_parse_cmdlines(struct capture *c, char *text);
-void cap_parse_tgids(struct capture *c, char *text);
+/* Kernel texts: "tid comm" lines, or "tid tgid". */
+void cap_parse_tasks(struct capture *c, char *text, bool tgids);
 /* Keeps a copy of the kernel's printk_formats if it is text; otherwise that is noted. */
 void cap_set_printk(struct capture *c, const char *text, size_t len);
 /* Keeps a copy of (a part of) the kernel's kallsyms; one beyond CAP_MAX_KALLSYMS is left out. */

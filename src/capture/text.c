@@ -132,8 +132,7 @@ bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v)
 	return true;
 }
 
-/* "tid comm" or "tid tgid" lines. */
-static void task_lines(struct capture *c, char *text, bool tgids)
+void cap_parse_tasks(struct capture *c, char *text, bool tgids)
 {
 	char *save, *line = strtok_r(text, "\n", &save);
 	uint64_t tid, tgid = 0;
@@ -147,16 +146,6 @@ static void task_lines(struct capture *c, char *text, bool tgids)
 		if (tgids ? take_u64(&s, INT32_MAX, &tgid) : *s != '\0')
 			cap_task_add(c, (int32_t)tid, (int32_t)tgid, tgids ? NULL : s, false);
 	}
-}
-
-void cap_parse_cmdlines(struct capture *c, char *text)
-{
-	task_lines(c, text, false);
-}
-
-void cap_parse_tgids(struct capture *c, char *text)
-{
-	task_lines(c, text, true);
 }
 
 void cap_set_printk(struct capture *c, const char *text, size_t len)

@@ -280,7 +280,7 @@ static int td_cmdlines(struct td *t, struct cursor *cur)
 	int ret = text64(t, cur, &text, &n);
 
 	if (!ret)
-		cap_parse_cmdlines(t->c, text);
+		cap_parse_tasks(t->c, text, false);
 	return ret;
 }
 

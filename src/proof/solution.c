@@ -160,10 +160,13 @@ uint64_t solution_bound(const struct solution *s)
 	return tsc_to_host(&scale, most, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
 }
 
-static void force_own(const struct solution *s, struct hostmap *m, size_t vm)
+void solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
 {
+	const uint64_t bound = solution_bound(s);
 	struct tsc_map map = s->map;
 
+	if (s->n_own && bound)
+		m->vm[vm].uncertain = bound;
 	for (size_t i = 0; i < s->n_own; i++) {
 		map.offset = s->own[i].r.offset;
 		hostmap_force_vcpu(m, vm, s->own[i].id, 0, &map);
@@ -171,27 +174,15 @@ static void force_own(const struct solution *s, struct hostmap *m, size_t vm)
 	hostmap_rebuild(m, vm);
 }
 
-/* In host cycles: at least 1, for an offset that is not known. */
-static uint64_t uncertain(const struct solution *s)
-{
-	return MAX(solution_bound(s), UINT64_C(1));
-}
-
-void solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
-{
-	if (s->n_own && solution_bound(s))
-		m->vm[vm].uncertain = uncertain(s);
-	force_own(s, m, vm);
-}
-
 void solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_t ncpu)
 {
 	struct tsc_map map = s->map;
 
-	m->vm[vm].uncertain = uncertain(s);
+	/* In host cycles: at least 1, for an offset that is not known. */
+	m->vm[vm].uncertain = MAX(solution_bound(s), UINT64_C(1));
 	map.offset = s->r.offset;
 	hostmap_force_map(m, vm, ncpu, &map);
-	force_own(s, m, vm);
+	solution_fill(s, m, vm);
 }
 
 void solution_free(struct solution *s)

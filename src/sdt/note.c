@@ -17,11 +17,11 @@
 
 #include "kvmft/elf_file.h"
 
-#define NOTE_TYPE  3
-#define MAX_NOTES  (16u << 20) /* bytes of them */
-#define MAX_MARKERS 65536u     /* in one file; QEMU has a few thousand */
-#define MAX_NAME   255u	       /* of a provider, a marker */
-#define MAX_ARGS   4096u
+#define NOTE_TYPE   3
+#define MAX_NOTES   (16u << 20) /* bytes of them */
+#define MAX_MARKERS 65536u	/* in one file; QEMU has a few thousand */
+#define MAX_NAME    255u	/* of a provider, a marker */
+#define MAX_ARGS    4096u
 
 static const char *const unfit[] = {
 	"its place is not in the program's code",
@@ -46,16 +46,27 @@ void sdt_free(struct sdt_file *f)
 	*f = (struct sdt_file){ 0 };
 }
 
-static int take_text(struct cursor *c, size_t max, const char **text)
+/* Provider, name and arguments. */
+static int take_texts(struct cursor *c, const char *text[3])
 {
-	int ret = cur_str(c, text);
+	static const size_t max[] = { MAX_NAME, MAX_NAME, MAX_ARGS };
 
-	if (ret)
-		return ret;
-	for (const char *p = *text; *p; p++)
-		if (*p < ' ' || *p > '~')
+	for (size_t i = 0; i < ARRAY_SIZE(max); i++) {
+		if (cur_str(c, &text[i]) || strlen(text[i]) > max[i])
 			return -EBADMSG;
-	return strlen(*text) > max ? -EBADMSG : 0;
+		for (const char *p = text[i]; *p; p++)
+			if (*p < ' ' || *p > '~')
+				return -EBADMSG;
+	}
+	return 0;
+}
+
+static int keep_texts(struct sdt_marker *m, const char *const text[3])
+{
+	m->provider = strdup(text[0]);
+	m->name = strdup(text[1]);
+	m->args = strdup(text[2]);
+	return m->provider && m->name && m->args ? 0 : -ENOMEM;
 }
 
 static void note_find_place(const struct notes *n, struct sdt_marker *m, uint64_t semaphore)
@@ -80,17 +91,14 @@ static void note_find_place(const struct notes *n, struct sdt_marker *m, uint64_
 
 static int marker_add(struct notes *n, struct cursor *c)
 {
-	const char *provider, *name, *args;
+	const char *text[3];
 	uint64_t addr, base, semaphore, moved;
 	struct sdt_marker *m;
 	int ret = elf_word(&n->e, c, &addr);
 
 	ret = ret ?: elf_word(&n->e, c, &base);
 	ret = ret ?: elf_word(&n->e, c, &semaphore);
-	ret = ret ?: take_text(c, MAX_NAME, &provider);
-	ret = ret ?: take_text(c, MAX_NAME, &name);
-	ret = ret ?: take_text(c, MAX_ARGS, &args);
-	if (ret || !*provider || !*name)
+	if (ret || take_texts(c, text) || !*text[0] || !*text[1])
 		return -EBADMSG;
 	m = array_grow(&n->f->v, n->f->n, &n->f->cap, sizeof(*m));
 	if (!m)
@@ -98,10 +106,7 @@ static int marker_add(struct notes *n, struct cursor *c)
 	n->f->n++; /* from here on sdt_free() knows it */
 	moved = n->has_base ? n->base - base : 0;
 	m->addr = addr + moved;
-	m->provider = strdup(provider);
-	m->name = strdup(name);
-	m->args = strdup(args);
-	if (!m->provider || !m->name || !m->args)
+	if (keep_texts(m, text))
 		return -ENOMEM;
 	note_find_place(n, m, semaphore ? semaphore + moved : 0);
 	return 0;
@@ -199,7 +204,9 @@ void sdt_pack(const struct sdt_file *f, struct sbuf *out)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct sdt_marker *m = &f->v[i];
 		const uint64_t v[] = { m->addr, m->offset, m->semaphore,
-				       !m->unfit ? 0 : m->unfit == unfit[0] ? 1 : 2 };
+				       !m->unfit	      ? 0
+				       : m->unfit == unfit[0] ? 1
+							      : 2 };
 
 		sbuf_add_mem(out, (const char *)v, sizeof(v));
 		sbuf_add_mem(out, m->provider, strlen(m->provider) + 1);
@@ -210,7 +217,7 @@ void sdt_pack(const struct sdt_file *f, struct sbuf *out)
 
 static int marker_take(struct sdt_file *f, struct cursor *c)
 {
-	const char *provider = "", *name = "", *args = "";
+	const char *text[3];
 	struct sdt_marker *m = array_grow(&f->v, f->n, &f->cap, sizeof(*m));
 	uint64_t why = 0;
 	int ret;
@@ -222,16 +229,10 @@ static int marker_take(struct sdt_file *f, struct cursor *c)
 	ret = ret ?: cur_u64(c, &m->offset);
 	ret = ret ?: cur_u64(c, &m->semaphore);
 	ret = ret ?: cur_u64(c, &why);
-	ret = ret ?: take_text(c, MAX_NAME, &provider);
-	ret = ret ?: take_text(c, MAX_NAME, &name);
-	ret = ret ?: take_text(c, MAX_ARGS, &args);
-	if (ret || why > ARRAY_SIZE(unfit))
+	if (ret || take_texts(c, text) || why > ARRAY_SIZE(unfit))
 		return -EBADMSG;
 	m->unfit = why ? unfit[why - 1] : NULL;
-	m->provider = strdup(provider);
-	m->name = strdup(name);
-	m->args = strdup(args);
-	return m->provider && m->name && m->args ? 0 : -ENOMEM;
+	return keep_texts(m, text);
 }
 
 int sdt_unpack(struct cursor *c, struct sdt_file *f)
