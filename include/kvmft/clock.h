@@ -400,6 +400,10 @@ struct epoch_vcpu {
 	bool has_write;	     /* a kvm_write_tsc_offset was seen */
 };
 
+/*
+ * Epochs of all vCPUs, for 25 MB: a file may claim thousands of vCPUs, and a guest make records
+ * without end. Then its kvmclock is unknown from there on, and others' are what they were.
+ */
 #define EPOCH_ANNOUNCED_MAX (1u << 18)
 
 /* One VM: vCPUs sorted by id.  Pointers to vCPUs stay valid until epoch_vm_free(). */

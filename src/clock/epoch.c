@@ -272,34 +272,10 @@ static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t h
 	epoch_push(vm, c, e);
 }
 
-/*
- * Epochs of all vCPUs, for 25 MB: a file may claim thousands of vCPUs, and a guest make records
- * without end. Then its kvmclock is unknown from there on, and others' are what they were.
- */
-static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvclock *pv)
-{
-	bool news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
-	size_t i;
-	int err;
-
-	for (i = 0; i < vm->n; i++) {
-		err = epoch_reserve(vm->vcpus[i], 1);
-		if (err)
-			return err;
-	}
-	vm->announced += news ? vm->n : 0;
-	vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
-	for (i = 0; i < vm->n; i++)
-		announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
-	if (news)
-		vm->pv_from = host;
-	vm->pv = *pv;
-	return 0;
-}
-
 int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv)
 {
 	struct epoch_vcpu *c;
+	bool news;
 	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
 
 	err = err ?: pvclock_check(pv);
@@ -308,7 +284,18 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	if (vm->announced > EPOCH_ANNOUNCED_MAX)
 		return advance(vm, host);
 	if (pv->flags & PVCLOCK_TSC_STABLE) {
-		err = announce_to_all(vm, host, pv);
+		news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
+		for (size_t i = 0; i < vm->n && !err; i++)
+			err = epoch_reserve(vm->vcpus[i], 1);
+		if (err)
+			return err;
+		vm->announced += news ? vm->n : 0;
+		vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
+		for (size_t i = 0; i < vm->n; i++)
+			announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
+		if (news)
+			vm->pv_from = host;
+		vm->pv = *pv;
 	} else {
 		err = epoch_reserve(c, 1);
 		if (!err) {

@@ -702,42 +702,39 @@ static const char *plan_literal(struct build *b, const char *f)
 	return f;
 }
 
-/* f is at "%"; false for a conversion that is not printed here. */
-static bool conversion_parse(const char **f, struct spec *s, uint32_t long_size)
-{
-	++*f;
-	if (!spec_parse(f, s) || s->blank || s->star > STAR_PREC || s->conv == '%' ||
-	    s->width > PLAN_MAX_WIDTH || s->prec > PLAN_MAX_WIDTH || s->longs < -2 || s->longs > 2)
-		return false;
-	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
-	s->bytes = s->longs == -2		     ? 1
-		   : s->longs == -1		     ? 2
-		   : s->longs == 0		     ? 4
-		   : s->longs == 2 || long_size == 8 ? 8
-						     : (uint8_t)sizeof(long);
-	if (s->conv != 'p')
-		return true;
-	/* %p prints an address, %ps and the like a function, which is only an address here, too. */
-	s->alt = **f && strchr("sSfF", **f);
-	*f += s->alt;
-	/* %pI4, %pM, %ph ... are not printed here. */
-	return !s->star && (s->alt || !isalpha((unsigned char)**f));
-}
-
+/* f is at "%"; it fails for a conversion that is not printed here. */
 static const char *conversion(struct build *b, const char *f)
 {
-	struct pseg *s = segment(b);
+	struct pseg *seg = segment(b);
+	struct spec *s = &seg->spec;
 
-	if (!conversion_parse(&f, &s->spec, b->f->long_size)) {
+	f++;
+	if (!spec_parse(&f, s) || s->blank || s->star > STAR_PREC || s->conv == '%' ||
+	    s->width > PLAN_MAX_WIDTH || s->prec > PLAN_MAX_WIDTH || s->longs < -2 ||
+	    s->longs > 2) {
 		build_fail(b);
 		return f;
 	}
-	if (s->spec.star) {
+	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
+	s->bytes = s->longs == -2			   ? 1
+		   : s->longs == -1			   ? 2
+		   : s->longs == 0			   ? 4
+		   : s->longs == 2 || b->f->long_size == 8 ? 8
+							   : (uint8_t)sizeof(long);
+	if (s->conv == 'p') {
+		/* %p prints an address; %ps and the like a function, here an address, too. */
+		s->alt = *f && strchr("sSfF", *f);
+		f += s->alt;
+		/* %pI4, %pM, %ph ... are not printed here. */
+		if (s->star || (!s->alt && isalpha((unsigned char)*f)))
+			build_fail(b);
+	}
+	if (s->star) {
 		parse_need(b, ',');
-		s->star = parse_number(b);
+		seg->star = parse_number(b);
 	}
 	parse_need(b, ',');
-	s->arg = s->spec.conv == 's' ? parse_text(b) : parse_number(b);
+	seg->arg = s->conv == 's' ? parse_text(b) : parse_number(b);
 	return f;
 }
 
