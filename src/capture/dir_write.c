@@ -19,9 +19,9 @@ struct capw {
 	int dirfd, meta, formats; /* formats is created with the first one */
 	uint64_t formats_len;
 	bool made;
-	bool held; /* what follows is kept here, for capw_release() */
+	bool held;	   /* what follows is kept here, for capw_release() */
 	struct sbuf held_meta, held_formats;
-	uint64_t reserved;	   /* bytes reserved for meta */
+	uint64_t reserved; /* bytes reserved for meta */
 	struct stream_out *stream; /* instead of all this; or NULL */
 };
 
@@ -119,8 +119,8 @@ void capw_why(int dir, int ret, struct kvmft_err *err)
 
 /*
  * To the end of meta, or formats: all or nothing, because what is written later must not follow the
- * beginning of something else. In a stream in frames that are not too long; a line stays whole unless
- * it is longer than a frame.
+ * beginning of something else. In a stream in frames that are not too long; a line stays whole
+ * unless it is longer than a frame.
  */
 static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
 {
@@ -396,9 +396,9 @@ bool capw_kept_over(struct capw_kept *k, uint64_t own, uint64_t others, uint32_t
 		while (k->of[i].count && k->origin[k->of[i].oldest] != i + 1)
 			k->of[i].oldest++;
 		total += i ? k->of[i].count : 0;
-		if (i &&
-		    (!most || k->of[i].count > k->of[most].count ||
-		     (k->of[i].count == k->of[most].count && k->of[i].oldest < k->of[most].oldest)))
+		if (i && (!most || k->of[i].count > k->of[most].count ||
+			  (k->of[i].count == k->of[most].count &&
+			   k->of[i].oldest < k->of[most].oldest)))
 			most = i;
 	}
 	if (k->of[0].count > own)

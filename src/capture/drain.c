@@ -315,9 +315,7 @@ static size_t drain_copy(struct drain_cpu *c, size_t n)
 static struct stream_head frame_head(const struct drain_cpu *c, enum stream_type type)
 {
 	return (struct stream_head){
-		.type = (uint16_t)type,
-		.cpu = c->cpu,
-		.segment = c->segment,
+		.type = (uint16_t)type, .cpu = c->cpu, .segment = c->segment,
 	};
 }
 
@@ -330,7 +328,7 @@ static size_t drain_send(struct drain_cpu *c, size_t n)
 	const struct stream_head h = frame_head(c, STREAM_DATA);
 	size_t left, part;
 	int ret = stream_out_pipe(c->store->stream, &h, c->pipe[0], n, c->tmp, c->store->subbuf,
-				  &left);
+				    &left);
 
 	part = left % c->store->subbuf;
 	c->off += n - left - (part ? c->store->subbuf - part : 0);
@@ -421,9 +419,9 @@ static int tail_join(struct drain_cpu *c)
 	from += (uint32_t)head;
 	if (s->stream) {
 		const struct stream_head h = frame_head(c, STREAM_TAIL);
-		const struct iovec v[] = { { c->tail, head },
-					   { &from, sizeof(from) },
-					   { c->tail + from, n } };
+		const struct iovec v[] = {
+			{ c->tail, head }, { &from, sizeof(from) }, { c->tail + from, n }
+		};
 
 		return stream_out_write(s->stream, &h, v, ARRAY_SIZE(v)) ?: 1;
 	}
@@ -630,8 +628,8 @@ int drain_signal_init(void)
 
 /*
  * The pipe is as large as this user may have it: above the limit for all pipes of a user, a new one
- * has two slots and may not grow. Newer kernels limit a splice() to the free bytes of a pipe, although
- * a slot can hold more; with less than a sub-buffer it fails with EINVAL.
+ * has two slots and may not grow. Newer kernels limit a splice() to the free bytes of a pipe,
+ * although a slot can hold more; with less than a sub-buffer it fails with EINVAL.
  */
 int drain_open(struct drain_cpu *c)
 {

@@ -261,9 +261,8 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 		ret = capw_name_add(n->aside, err, n->name, number);
 	}
 	if (!ret && exists(n->dir, n->aside))
-		ret = err_set(err, EEXIST,
-			      "%s.replaced to %s exist: remove those that you do not need", n->name,
-			      n->aside);
+		ret = err_set(err, EEXIST, "%s.replaced to %s exist: remove those that you do not need",
+			      n->name, n->aside);
 	ret = ret ?: capw_name_move(n, n->aside, err);
 	if (ret) {
 		n->aside[0] = '\0';
@@ -305,7 +304,7 @@ void capw_name_drop(const struct capw_name *n)
 
 #define STAMP_PREFIX "kvmft-"
 /* 9 is any digit, everything else itself */
-#define STAMP_SHAPE "99999999T999999Z"
+#define STAMP_SHAPE  "99999999T999999Z"
 
 int capw_stamp_name(int64_t t, unsigned int n, char *buf, size_t size)
 {
@@ -364,9 +363,9 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 	if (!dir || fstat(dirfd, &st))
 		return err_why(err, -errno, "cannot list the old captures");
 	while (!ret && (d = readdir(dir))) {
-		char(*slot)[CAPW_STAMP_SIZE];
+		char (*slot)[CAPW_STAMP_SIZE];
 
-		/* Others, in a directory for all, would have ours removed by putting newer ones there. */
+		/* In a directory for all, newer ones of others would have ours removed. */
 		if (!is_stamped(d->d_name) ||
 		    fstatat(dirfd, d->d_name, &its, AT_SYMLINK_NOFOLLOW) ||
 		    (its.st_uid != geteuid() && its.st_uid != st.st_uid) ||

@@ -8,10 +8,9 @@
 #define MAX_PIPE   ((uint64_t)2 << 30)
 #define TD_BEGIN   "\x17\x08\x44tracing"
 #define PERF_BEGIN "PERFILE2"
-#define KVMEXIT \
-	"perhaps counts of bcc's kvmexit, without times: kvmft exits has them live, report of a recording"
-#define PERFETTO "perhaps a Perfetto trace, which kvmft writes but does not read"
-#define CTF	 "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
+#define KVMEXIT	   "perhaps counts of bcc's kvmexit, without times: kvmft exits has them live, report of a recording"
+#define PERFETTO   "perhaps a Perfetto trace, which kvmft writes but does not read"
+#define CTF	   "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
 
 /*
  * Reading kvmft's own capture, a directory.

@@ -341,8 +341,9 @@ static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct
 			return -EBADMSG;
 	}
 	/*
-	 * The part of a chain of callers that is the kernel's. Its n addresses are divided by marks, which
-	 * are the last 4095 numbers that there are, in what is the kernel's, the program's and the guests'.
+	 * The part of a chain of callers that is the kernel's. Its n addresses are divided by
+	 * marks, which are the last 4095 numbers that there are, in what is the kernel's, the
+	 * program's and the guests'.
 	 */
 	s->nstack = 0;
 	if (l->sample_type & CALLCHAIN) {
@@ -776,8 +777,9 @@ static int scan_records(struct perfdata *p)
 		case PD_SAMPLE: scan_sample(p, &r); break;
 		case PD_LOST: scan_lost(p, &r); break;
 		/*
-		 * A counter, read when perf ended: it includes the samples that PD_LOST reports, and those
-		 * not followed by such a record. What a filter dropped (bit 15) is no loss.
+		 * A counter, read when perf ended: it includes the samples that PD_LOST reports,
+		 * and those not followed by such a record. What a filter dropped (bit 15) is no
+		 * loss.
 		 */
 		case PD_LOST_SAMPLES:
 			id = pd_trailer(p, &r).id;
@@ -789,7 +791,7 @@ static int scan_records(struct perfdata *p)
 			break;
 		case PD_COMM:
 		case PD_FORK: scan_task(p, &r); break;
-		/* nr, nr x { id, number of the event, CPU, thread }; perf writes it before any counter. */
+		/* nr, nr x { id, number of the event, CPU, thread }; before any counter. */
 		case PD_ID_INDEX:
 			n = cur_u64(&r.body, &n) ? 0 : n;
 			while (n-- && !cur_u64(&r.body, &id) && !cur_skip(&r.body, 8) &&

@@ -6,7 +6,7 @@ extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, e
 	event_arch_riscv, event_arch_power, event_arch_loong;
 
 static const struct event_arch *const archs[] = {
-	&event_arch_vmx,   &event_arch_svm,   &event_arch_pvm,	 &event_arch_arm64,
+	&event_arch_vmx, &event_arch_svm, &event_arch_pvm, &event_arch_arm64,
 	&event_arch_riscv, &event_arch_power, &event_arch_loong,
 };
 
@@ -31,21 +31,17 @@ int event_arch_check(const struct capture *cap, const struct fmt *fmt, struct kv
 	size_t n = 0;
 
 	if (a && a->names_only)
-		return err_set(
-			err, ENOTSUP,
-			"%s was recorded on %s, of whose events only the names "
-			"of exits are known: `kvmft report -i %s` has them, `kvmft merge %s` "
-			"lists all",
-			cap->path, a->name, cap->path, cap->path);
+		return err_set(err, ENOTSUP, "%s was recorded on %s, of whose events only the names "
+			       "of exits are known: `kvmft report -i %s` has them, `kvmft merge %s` "
+			       "lists all", cap->path, a->name, cap->path, cap->path);
 	for (size_t i = 0; (a = event_arch(i)) && n < sizeof(known); i++) {
 		if (!cap->arch || has_machine(a, cap->arch))
 			return 0;
 		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "", a->name);
 	}
-	return err_set(err, ENOTSUP,
-		       "%s was recorded on %s, and the meaning of KVM's events is "
-		       "only known for %s: `kvmft merge %s` lists them",
-		       cap->path, cap->arch, known, cap->path);
+	return err_set(err, ENOTSUP, "%s was recorded on %s, and the meaning of KVM's events is "
+		       "only known for %s: `kvmft merge %s` lists them", cap->path, cap->arch, known,
+		       cap->path);
 }
 
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor)
@@ -59,25 +55,15 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 }
 
 /*
- * What inhibits APICv or AVIC, by bit (arch/x86/include/asm/kvm_host.h: enum kvm_apicv_inhibit). The
- * first four are the same in all that have the event; most had other bits before Linux 6.10.
+ * What inhibits APICv or AVIC, by bit (arch/x86/include/asm/kvm_host.h: enum kvm_apicv_inhibit).
+ * The first four are the same in all that have the event; most had other bits before Linux 6.10.
  */
 void event_apicv_inhibits(const struct capture *cap, uint64_t bits, struct sbuf *b)
 {
 	static const char *const names[] = {
-		"DISABLED",
-		"HYPERV",
-		"ABSENT",
-		"BLOCKIRQ",
-		"PHYSICAL_ID_ALIASED",
-		"APIC_ID_MODIFIED",
-		"APIC_BASE_MODIFIED",
-		"NESTED",
-		"IRQWIN",
-		"PIT_REINJ",
-		"SEV",
-		"LOGICAL_ID_ALIASED",
-		"PHYSICAL_ID_TOO_BIG",
+		"DISABLED", "HYPERV", "ABSENT", "BLOCKIRQ", "PHYSICAL_ID_ALIASED",
+		"APIC_ID_MODIFIED", "APIC_BASE_MODIFIED", "NESTED", "IRQWIN", "PIT_REINJ", "SEV",
+		"LOGICAL_ID_ALIASED", "PHYSICAL_ID_TOO_BIG",
 	};
 	unsigned int major, minor, known = 0;
 

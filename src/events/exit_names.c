@@ -5,51 +5,17 @@
  */
 #include "arch.h"
 
-#define MAX_TABLES 8 /* of one format text; Linux has two, PVM's kernels three */
-#define MAX_KINDS  8 /* of arm64's exits; Linux has four, and one far off */
+#define MAX_TABLES     8 /* of one format text; Linux has two, PVM's kernels three */
+#define MAX_KINDS      8 /* of arm64's exits; Linux has four, and one far off */
 
 /* KVM_EXIT_*, by number */
 static const char *const userspace_names[] = {
-	"UNKNOWN",
-	"EXCEPTION",
-	"IO",
-	"HYPERCALL",
-	"DEBUG",
-	"HLT",
-	"MMIO",
-	"IRQ_WINDOW_OPEN",
-	"SHUTDOWN",
-	"FAIL_ENTRY",
-	"INTR",
-	"SET_TPR",
-	"TPR_ACCESS",
-	"S390_SIEIC",
-	"S390_RESET",
-	"DCR",
-	"NMI",
-	"INTERNAL_ERROR",
-	"OSI",
-	"PAPR_HCALL",
-	"S390_UCONTROL",
-	"WATCHDOG",
-	"S390_TSCH",
-	"EPR",
-	"SYSTEM_EVENT",
-	"S390_STSI",
-	"IOAPIC_EOI",
-	"HYPERV",
-	"ARM_NISV",
-	"X86_RDMSR",
-	"X86_WRMSR",
-	"DIRTY_RING_FULL",
-	"AP_RESET_HOLD",
-	"X86_BUS_LOCK",
-	"XEN",
-	"RISCV_SBI",
-	"RISCV_CSR",
-	"NOTIFY",
-	"LOONGARCH_IOCSR",
-	"MEMORY_FAULT",
+	"UNKNOWN", "EXCEPTION", "IO", "HYPERCALL", "DEBUG", "HLT", "MMIO", "IRQ_WINDOW_OPEN",
+	"SHUTDOWN", "FAIL_ENTRY", "INTR", "SET_TPR", "TPR_ACCESS", "S390_SIEIC", "S390_RESET",
+	"DCR", "NMI", "INTERNAL_ERROR", "OSI", "PAPR_HCALL", "S390_UCONTROL", "WATCHDOG",
+	"S390_TSCH", "EPR", "SYSTEM_EVENT", "S390_STSI", "IOAPIC_EOI", "HYPERV", "ARM_NISV",
+	"X86_RDMSR", "X86_WRMSR", "DIRTY_RING_FULL", "AP_RESET_HOLD", "X86_BUS_LOCK", "XEN",
+	"RISCV_SBI", "RISCV_CSR", "NOTIFY", "LOONGARCH_IOCSR", "MEMORY_FAULT",
 };
 
 const char *exit_entry_name(const struct exit_entry *t, size_t n, uint32_t reason)

@@ -280,7 +280,7 @@ void hostmap_rebuild(struct hostmap *m, size_t vm)
 }
 
 static void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-				const struct pvclock *pv)
+			const struct pvclock *pv)
 {
 	struct hostmap_event e = { host, EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv };
 
@@ -322,7 +322,7 @@ void hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *gue
 }
 
 void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
-			const struct tsc_map *map)
+		       const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	struct hostmap_forced f = { .vcpu = vcpu, .from = from, .map = *map };

@@ -211,7 +211,7 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 	    cap_raw_line(cap, NULL, NULL, &l->raw))
 		return 0;
 	if (cap->is_perfdata) {
-		/* perf describes only its own clock, and only if that is based on the machine's TSC. */
+		/* perf describes only its own clock, if that is based on the machine's TSC. */
 		if (strcmp(cap->clock, "perf"))
 			return err_lack(
 				err, ENOTSUP,
@@ -319,8 +319,8 @@ int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmf
 	if (!cap->clock || cap->unit_ns)
 		return own_tsc_init(&g->own, cap, err);
 	/*
-	 * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset. Exact
-	 * with the constants.
+	 * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset.
+	 * Exact with the constants.
 	 */
 	if ((local || !strcmp(cap->clock, "global") || !strcmp(cap->clock, "perf")) &&
 	    !cap->sched_is_tsc && cap->has_sched_offset &&

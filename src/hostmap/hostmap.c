@@ -119,8 +119,8 @@ void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
 }
 
 /*
- * Another thread than that of the stream's last entry. arm64's entries do not say which vCPU they are
- * of, but the names of threads may; else each thread is a vCPU that has its number.
+ * Another thread than that of the stream's last entry. arm64's entries do not say which vCPU they
+ * are of, but the names of threads may; else each thread is a vCPU that has its number.
  */
 static void scan_thread(struct scan *s, const struct rec *rec)
 {

@@ -178,10 +178,7 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
 {
 	struct pvclock_scan s = {
-		.cap = cap,
-		.fmt = fmt,
-		.r = r,
-		.type = event_find(fmt, EV_PVCLOCK, 6),
+		.cap = cap, .fmt = fmt, .r = r, .type = event_find(fmt, EV_PVCLOCK, 6),
 	};
 	int ret = 0;
 

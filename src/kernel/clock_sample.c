@@ -26,8 +26,7 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 
 		eol = strchr(text, '\n');
 		if (sscanf(text, "%d %u %" SCNu64 " # %*s " MARKER "%" SCNu64, &pid, &cpu, &stamp,
-			   &number) == 4 &&
-		    number == n) {
+			   &number) == 4 && number == n) {
 			*ts = stamp;
 			return 0;
 		}
@@ -35,9 +34,9 @@ int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
 	return -ENOENT;
 }
 
-struct
-try {
-	uint64_t number; /* of its marker: a TSC, since older markers may be in the ring */
+struct try {
+	uint64_t
+		number; /* of its marker: a TSC, since older markers may be in the ring */
 	uint64_t tsc, width;
 };
 

@@ -186,18 +186,15 @@ int kevent_kvm_check(const struct ktracefs *t, struct kvmft_err *err)
 	switch (kmodule_state_get("kvm")) {
 	case KMODULE_LOADED:
 	case KMODULE_BUILTIN:
-		return err_lack(err, ENOENT,
-				"no kvm events although kvm is there: this kernel has "
+		return err_lack(err, ENOENT, "no kvm events although kvm is there: this kernel has "
 				"KVM without tracepoints (CONFIG_EVENT_TRACING)");
 	case KMODULE_AVAILABLE:
-		return err_lack(err, ENOENT,
-				"no kvm events: module kvm is not loaded "
+		return err_lack(err, ENOENT, "no kvm events: module kvm is not loaded "
 				"(modprobe kvm_intel or modprobe kvm_amd)");
 	case KMODULE_ABSENT: return err_lack(err, ENOENT, "no kvm events: this kernel has no KVM");
 	case KMODULE_UNKNOWN: break;
 	}
-	return err_lack(err, ENOENT,
-			"no kvm events: module kvm is not loaded, or this kernel has "
+	return err_lack(err, ENOENT, "no kvm events: module kvm is not loaded, or this kernel has "
 			"no KVM");
 }
 

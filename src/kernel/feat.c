@@ -239,8 +239,8 @@ static void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 	each = MIN(kb * RING_PERCENT / 100 / c.n, (uint64_t)RING_DEFAULT_KB);
 	fits = kinst_files_fit(files, text, &left);
 	if (files)
-		snprintf(instance, sizeof(instance),
-			 "an instance takes %" PRIu64 " of %" PRIu64 " KB, ", files, left);
+		snprintf(instance, sizeof(instance), "an instance takes %" PRIu64 " of %" PRIu64 " KB, ",
+			 files, left);
 	feat_say(r, each >= RING_MINIMUM_KB && fits ? KFEAT_HAVE : KFEAT_LACK,
 		 "%" PRIu64 " MB available: %sa ring of %" PRIu64 " KB for each of %zu CPUs",
 		 kb / 1024, instance, each, c.n);
@@ -256,10 +256,7 @@ static void feat_module(const struct kfeat_env *e __unused_arg, struct kfeat_res
 	enum kmodule_state s = name ? kmodule_state_get(name) : KMODULE_UNKNOWN;
 	bool have = s == KMODULE_LOADED || s == KMODULE_BUILTIN;
 
-	feat_say(r,
-		 have			? KFEAT_HAVE
-		 : s == KMODULE_UNKNOWN ? KFEAT_UNKNOWN
-					: KFEAT_LACK,
+	feat_say(r, have ? KFEAT_HAVE : s == KMODULE_UNKNOWN ? KFEAT_UNKNOWN : KFEAT_LACK,
 		 "%s: %s (by %s)", name, kmodule_state_text(s), kmodule_backend());
 	if (s == KMODULE_UNKNOWN)
 		snprintf(r->remedy, sizeof(r->remedy), "modprobe %s, if this kernel has modules",
@@ -316,9 +313,9 @@ static void feat_seccomp(const struct kfeat_env *e __unused_arg, struct kfeat_re
 	bool have = sandbox_have() & SANDBOX_SECCOMP;
 
 	feat_say(r, have ? KFEAT_HAVE : KFEAT_LACK, "%s",
-		 have		       ? "filters of system calls"
-		 : sandbox_has_calls() ? "no filters of system calls"
-				       : "kvmft has no list of calls for this processor");
+		 have		       ? "filters of system calls" :
+		 sandbox_has_calls() ? "no filters of system calls" :
+					 "kvmft has no list of calls for this processor");
 }
 
 struct feat {
@@ -361,9 +358,8 @@ static void probe_clock(const struct kfeat_env *e, struct kfeat_result *r)
 	if (ktracefs_clock_check(e->t, r->name, &err))
 		say_err(r, err.text);
 	else
-		feat_say(r, KFEAT_HAVE,
-			 strcmp(r->name, "mono_raw") ? "raw cycles"
-						     : "ns, linear in the counter's cycles");
+		feat_say(r, KFEAT_HAVE, strcmp(r->name, "mono_raw") ? "raw cycles" :
+			 "ns, linear in the counter's cycles");
 }
 
 static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
@@ -376,9 +372,9 @@ static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat
 		return;
 	}
 	feat_say(r, f.constant && f.nonstop ? KFEAT_HAVE : KFEAT_LACK,
-		 "%sconstant, %snonstop, %" PRIu64 " kHz (%s), clocksource %s",
-		 f.constant ? "" : "not ", f.nonstop ? "" : "not ", f.khz,
-		 f.khz ? f.source : "unknown", f.clocksource[0] ? f.clocksource : "unknown");
+	    "%sconstant, %snonstop, %" PRIu64 " kHz (%s), clocksource %s", f.constant ? "" : "not ",
+	    f.nonstop ? "" : "not ", f.khz, f.khz ? f.source : "unknown",
+	    f.clocksource[0] ? f.clocksource : "unknown");
 }
 
 static void probe_kvm_events(const struct kfeat_env *e, struct kfeat_result *r)
@@ -562,8 +558,8 @@ static const struct feat feat[] = {
 	{ "snapshot", "keeping the ring when something happens", 0, BOTH, "snapshot",
 	  KERNEL_OPTION("CONFIG_TRACER_SNAPSHOT"), NULL },
 	{ "subbuf-size", "sub-buffers of 64K: a third of the cost of draining", 0, BOTH,
-	  "buffer_subbuf_size_kb",
-	  KERNEL_OPTION("version 6.8 or newer; 4 KiB sub-buffers work, too"), NULL },
+	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4 KiB sub-buffers work, too"),
+	  NULL },
 	{ "buffer-percent", "fewer wake-ups while recording", 0, BOTH, "buffer_percent",
 	  KERNEL_OPTION("version 5.0 or newer"), NULL },
 	{ "event-pid", "recording one VM or process only (--vm, -p)", 0, BOTH, "set_event_pid",
@@ -576,11 +572,11 @@ static const struct feat feat[] = {
 	  KERNEL_OPTION("version 5.2 or newer"), NULL },
 	{ "marker-raw", "calibration marks in the trace", 0, BOTH, "trace_marker_raw",
 	  KERNEL_OPTION("version 4.10 or newer"), NULL },
-	{ "landlock", "keeps files from a reader or recorder that bad input took over", 0, BOTH,
-	  NULL, KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."),
+	{ "landlock", "keeps files from a reader or recorder that bad input took over", 0, BOTH, NULL,
+	  KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."),
 	  feat_landlock },
-	{ "seccomp", "keeps system calls from a reader or recorder that bad input took over", 0,
-	  BOTH, NULL, KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
+	{ "seccomp", "keeps system calls from a reader or recorder that bad input took over", 0, BOTH,
+	  NULL, KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
 	{ "copy-marker", "markers of other programs, in a capture too", 0, BOTH,
 	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },
 };

@@ -16,8 +16,8 @@ static const struct {
 	unsigned int off;
 	const char *type;
 } pv_field[PV_ARGS] = {
-	{ 0, "u32" }, { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
-	{ 28, "s8" }, { 29, "x8" }, { 0, "u32" },
+	{ 0, "u32" },  { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
+	{ 28, "s8" }, { 29, "x8" },  { 0, "u32" },
 };
 
 /* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
@@ -72,7 +72,7 @@ static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 
 			while (got < PV_ARGS && a[got].present)
 				got++;
-			/* Odd: the host was writing; 0: this CPU never registered; different: changed. */
+			/* Odd: the host was writing; 0: never registered; different: changed. */
 			if (got < PV_ARGS || a[0].value != a[PV_ARGS - 1].value || !a[0].value ||
 			    (a[0].value & 1))
 				continue;

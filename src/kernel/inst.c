@@ -172,12 +172,9 @@ static int files_check(const struct ktracefs *t, struct kvmft_err *err)
 		    kinst_files_fit(need, text, &kb))
 			return 0;
 	}
-	return err_lack(err, ENOMEM,
-			"an instance takes %" PRIu64 " KB here, 6 for each event, and a "
-			"quarter of that must be left, but only %" PRIu64
-			" KB can be had: free some "
-			"memory, or use Linux 6.6 or later",
-			need, kb);
+	return err_lack(err, ENOMEM, "an instance takes %" PRIu64 " KB here, 6 for each event, and a "
+			"quarter of that must be left, but only %" PRIu64 " KB can be had: free some "
+			"memory, or use Linux 6.6 or later", need, kb);
 }
 
 /* ---- birth ---- */
@@ -288,7 +285,7 @@ int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 	struct kcpus cpus;
 	int got;
 
-	/* The kernel grants more than the machine has and lets the OOM killer choose, so check first. */
+	/* The kernel grants more than the machine has, and the OOM killer chooses: check first. */
 	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) >= 0 &&
 	    !ktext_number(text, "MemAvailable", &avail) && !kinst_cpus(k, &cpus)) {
 		const size_t ncpu = cpus.n;
@@ -651,7 +648,7 @@ void kinst_holders(const char *name, struct sbuf *b)
 		struct dirent *fd;
 		bool holds = false;
 
-		/* Does a link of this process lead into the instance, under whatever mount point? */
+		/* Does a link of this process lead into the instance, wherever it is mounted? */
 		while (fds && !holds && (fd = readdir(fds))) {
 			ssize_t n = readlinkat(dirfd(fds), fd->d_name, link, sizeof(link) - 1);
 

@@ -29,9 +29,9 @@
  * mono_raw_learn().
  */
 
-#define PAGE_WORDS	512 /* of the smallest page; the records are at its beginning */
+#define PAGE_WORDS 512 /* of the smallest page; the records are at its beginning */
 #define VVAR_READ_TRIES 8
-#define SEC_NS		1000000000u
+#define SEC_NS	   1000000000u
 
 /* Of words, from the mask on. */
 enum {
@@ -101,9 +101,9 @@ int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fi
 
 #define READ_TRIES  4
 #define CHECK_TRIES 64
-#define WORDS	    40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
-#define PER_NAME    (WORDS + 2) /* the sequence counter before and after */
-#define SHIFT_MAX   32
+#define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
+#define PER_NAME  (WORDS + 2) /* the sequence counter before and after */
+#define SHIFT_MAX 32
 
 _Static_assert(KTK_ARGS == 2 * PER_NAME, "two names, each with all words");
 
@@ -136,8 +136,8 @@ static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 		for (size_t k = 0; k < TK_FIELDS; k++)
 			present &= a[k].present;
 		/*
-		 * Does a record begin here? We can only compute with counters that never wrap: those of
-		 * 64 bits, or of the 56 or more that arm64's has.
+		 * Does a record begin here? We can only compute with counters that never wrap:
+		 * those of 64 bits, or of the 56 or more that arm64's has.
 		 */
 		if (!present || (int64_t)a[TK_CLOCK].value >= 0 ||
 		    a[TK_MASK].value < KCYCLES_MASK_MIN ||
@@ -195,9 +195,8 @@ static int timekeeper_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft
 		ret = kmono_raw_take(arg, r);
 	}
 	if (ret)
-		err_lack(err, -ret, "%s",
-			 ret == -EAGAIN ? "the timekeeper changes all the time"
-					: "the timekeeper of this kernel has no known shape");
+		err_lack(err, -ret, "%s", ret == -EAGAIN ? "the timekeeper changes all the time" :
+				   "the timekeeper of this kernel has no known shape");
 	return ret;
 }
 
@@ -250,8 +249,7 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	m->over_kvmclock = !strcmp(clocksource, "kvm-clock");
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early") &&
 	    strcmp(clocksource, "arch_sys_counter"))
-		return refuse(err,
-			      "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
+		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
 	snprintf(m->source, sizeof(m->source), "vvar");
 	if (read_now(g, m->over_kvmclock, &r, err) || page_read(word) ||
 	    kvvar_find(word, PAGE_WORDS, &k, raw_fits, &r)) {

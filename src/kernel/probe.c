@@ -15,7 +15,7 @@
 
 #include "priv.h"
 
-#define PROBE_LINE_MAX	4000 /* the kernel's own limit for one line is 4096 */
+#define PROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
 #define NO_EPROBES_HERE "event probes with filters (CONFIG_EPROBE_EVENTS, Linux 6.0)"
 #define NO_EPROBES	"this kernel has no " NO_EPROBES_HERE
 
@@ -120,8 +120,8 @@ struct probe {
 };
 
 /*
- * line: "p:GROUP/NAME PLACE"; it is freed. The kernel's error_log is shared: of its explanations only
- * those of this line.
+ * line: "p:GROUP/NAME PLACE"; it is freed. The kernel's error_log is shared: of its explanations
+ * only those of this line.
  */
 static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
 		  struct kvmft_err *err)
@@ -175,9 +175,7 @@ int kprobe_add(struct kprobes *p, const char *name, const char *func, const char
 int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char *event,
 	       const char *args, struct kvmft_err *err)
 {
-	const struct probe d = {
-		.name = name, .args = args, .what = event, .where = "probe there"
-	};
+	const struct probe d = { .name = name, .args = args, .what = event, .where = "probe there" };
 	struct sbuf line = { 0 };
 	int ret;
 
@@ -239,9 +237,8 @@ int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *nam
 	int got;
 
 	if (!kfile_exists(t->dirfd, synth_file))
-		return err_lack(err, ENOENT,
-				"this kernel has no synthetic events "
-				"(CONFIG_SYNTH_EVENTS)");
+		return err_lack(err, ENOENT, "this kernel has no synthetic events "
+					     "(CONFIG_SYNTH_EVENTS)");
 	got = kowner_self(&self);
 	self.seq = n;
 	got = got ?: kowner_format(&self, '_', name, size);

@@ -83,9 +83,8 @@ int kowner_format(const struct kowner *o, char sep, char *buf, size_t size)
 		n = snprintf(buf, size, "kvmft.%" PRId32 ".%" PRIu64 ".%" PRIu32, o->pid, o->start,
 			     o->seq);
 	else
-		n = snprintf(buf, size,
-			     o->seq ? "kvmft%c%" PRId32 "%c%" PRIu64 "%c%" PRIu32
-				    : "kvmft%c%" PRId32 "%c%" PRIu64,
+		n = snprintf(buf, size, o->seq ? "kvmft%c%" PRId32 "%c%" PRIu64 "%c%" PRIu32 :
+						 "kvmft%c%" PRId32 "%c%" PRIu64,
 			     sep, o->pid, sep, o->start, sep, o->seq);
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
@@ -141,8 +140,8 @@ static void sweep_instance(struct sweep *s, const char *name)
 		tr = tracefs_instance_alloc(NULL, name);
 		got = tr ? kinst_rmdir(tr, 0) : errno ? -errno : -EIO;
 		/*
-		 * Triggers that use each other's variables keep an instance busy; so does a process that
-		 * has it open, and then it is left alone.
+		 * Triggers that use each other's variables keep an instance busy; so does a process
+		 * that has it open, and then it is left alone.
 		 */
 		if (got == -EBUSY)
 			kinst_holders(name, &who);

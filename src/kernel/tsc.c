@@ -16,8 +16,8 @@
  * The ring may have lost the boot lines long ago: nothing found means nothing.
  */
 
-#define KLOG_READ_ALL	 3   /* SYSLOG_ACTION_READ_ALL */
-#define KLOG_SIZE_BUFFER 10  /* SYSLOG_ACTION_SIZE_BUFFER */
+#define KLOG_READ_ALL	 3  /* SYSLOG_ACTION_READ_ALL */
+#define KLOG_SIZE_BUFFER 10 /* SYSLOG_ACTION_SIZE_BUFFER */
 #define KLOG_LINE_MAX	 512 /* those that are looked for are short */
 
 /* After "<6>" and "[    1.234567] " (with "[   T12] " on some kernels), as far as present. */
@@ -109,11 +109,8 @@ static void take_sched(const char *line, void *arg)
 		s->has_kvm = true;
 		s->kvm_sched_clock_offset = (int64_t)v;
 	}
-	if (sscanf(line,
-		   "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64 ", %" SCNd64
-		   ")%n",
-		   &a, &b, &c, &d, &used) == 4 &&
-	    used) {
+	if (sscanf(line, "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64
+		   ", %" SCNd64 ")%n", &a, &b, &c, &d, &used) == 4 && used) {
 		s->has_kernel = true;
 		s->kernel_sched_offset = d;
 	}
@@ -138,13 +135,13 @@ void klog_parse_sched(const char *text, struct klog_sched *s)
 #define HAVE_TSC 0
 #endif
 
-#define CPUID_TSC    0x15u	 /* crystal and ratio; Intel SDM, CPUID */
-#define CPUID_HV     0x40000000u /* signature of the hypervisor */
-#define CPUID_HV_TSC 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
-#define MEASURE_NS   50000000	 /* about 1 ppm with brackets of 50 ns */
+#define CPUID_TSC	 0x15u	     /* crystal and ratio; Intel SDM, CPUID */
+#define CPUID_HV	 0x40000000u /* signature of the hypervisor */
+#define CPUID_HV_TSC	 0x40000010u /* VMware's timing leaf, which KVM-based VMMs offer too */
+#define MEASURE_NS	 50000000    /* about 1 ppm with brackets of 50 ns */
 /* Anything else is a misreading. Counters of arm64 have a clock of their own, a slow one. */
-#define KHZ_MIN (HAVE_CPUID ? 100000u : 1000u)
-#define KHZ_MAX 20000000u
+#define KHZ_MIN		 (HAVE_CPUID ? 100000u : 1000u)
+#define KHZ_MAX		 20000000u
 
 static bool khz_plausible(uint64_t khz)
 {
@@ -225,8 +222,7 @@ int ktsc_parse_log(const char *line, uint64_t *khz, bool *refined)
 
 	*refined = true;
 	if (sscanf(line, "tsc: Refined TSC clocksource calibration: %5u.%3u MHz%n", &mhz, &frac,
-		   &used) != 2 ||
-	    !used) {
+		   &used) != 2 || !used) {
 		*refined = false;
 		if (sscanf(line, "tsc: Detected %5u.%3u MHz%n", &mhz, &frac, &used) != 2 || !used)
 			return -EINVAL;
@@ -341,7 +337,7 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 #ifdef __aarch64__
 	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
 #endif
-	/* The firmware's value for the counter, if it is a whole number of kHz: so far it always is. */
+	/* The firmware's value for the counter, if it is in whole kHz: so far it always is. */
 	if (khz_take(f, hz % 1000 ? 0 : hz / 1000, "cntfrq_el0", true))
 		return;
 	/*

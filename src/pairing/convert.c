@@ -55,10 +55,9 @@ static int apply_sched(struct convert_way *c, struct kvmft_err *err)
 {
 	const struct convert_params *p = c->p;
 	uint64_t v[PARAMS_MAX_NUMBERS] = { 0 };
-	int n = !p->kernel_sched
-			? 0
-			: params_numbers("kernel-sched-offset", p->kernel_sched,
-					 "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
+	int n = !p->kernel_sched ? 0 :
+		params_numbers("kernel-sched-offset", p->kernel_sched,
+			       "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 
 	if (n < 0)
 		return n;
@@ -256,7 +255,7 @@ static void convert_raw_add(struct convert_way *c, const struct capture *cap, bo
 		l.over = CLK_KVMCLOCK;
 	if (cap_raw_line(cap, kvmclock ? by_route : NULL, &route, &l.raw))
 		(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_MONO_RAW : CLK_HOST_MONO_RAW,
-				      &l); /* the samples are used if this fails */
+			       &l); /* the samples are used if this fails */
 }
 
 /* ---- captures ---- */

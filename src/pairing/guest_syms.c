@@ -15,10 +15,10 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	if (!capture_symbols(cap, k))
-		ret = cap->ndamage
-			      ? err_set(err, ENODATA, "%s: %s", path,
-					cap->damage[cap->ndamage - 1].text)
-			      : err_lack(err, ENODATA, "%s was recorded without --symbols", path);
+		ret = cap->ndamage ? err_set(err, ENODATA, "%s: %s", path,
+					     cap->damage[cap->ndamage - 1].text)
+				   : err_lack(err, ENODATA, "%s was recorded without --symbols",
+					      path);
 	capture_close(cap);
 	return ret;
 }
@@ -114,10 +114,8 @@ static int syms_take(struct load *l, const struct str_list *list, const char *op
 			return l->err->code ? -EINVAL : -ENOENT;
 		slot = (const char **)((char *)&g->f + member);
 		if (*slot)
-			return err_usage(l->err,
-					 "option --%s: given twice for the same "
-					 "VM",
-					 option);
+			return err_usage(l->err, "option --%s: given twice for the same "
+			                         "VM", option);
 		*slot = text;
 	}
 	return 0;
@@ -134,10 +132,8 @@ static int take_kaslr(struct load *l)
 		if (!g)
 			return l->err->code ? -EINVAL : -ENOENT;
 		if (parse_bits64(text, &g->f.slide.v))
-			return err_usage(l->err,
-					 "option --guest-kaslr: '%s' is not a "
-					 "number",
-					 text);
+			return err_usage(l->err, "option --guest-kaslr: '%s' is not a "
+			                         "number", text);
 		g->f.slide.set = true;
 		if (!l->o->vmlinux.n)
 			return err_usage(l->err, "option --guest-kaslr goes with --guest-vmlinux");
@@ -178,7 +174,7 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 		_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
 		struct given *v = &l.v[i];
 
-		/* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
+		/* What a capture of that VM has of its kernel: all functions, or some. */
 		for (size_t c = 0; v->f.vmlinux && !v->f.kallsyms && c < n && !known.n; c++) {
 			struct capture *cap = guest[c].cap;
 
@@ -202,8 +198,7 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 	}
 	free(l.v);
 	if (!ret)
-		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s",
-			      m->cap->path);
+		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s", m->cap->path);
 	if (nested && note)
 		note("%zu VM%s guests of %s own: addresses may be theirs, and get no names", nested,
 		     nested > 1 ? "s run" : " runs", nested > 1 ? "their" : "its");
@@ -223,8 +218,8 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 }
 
 /* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
-static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel, note_fn *note,
-		     struct kvmft_err *err)
+static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
+		     note_fn *note, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
 	size_t n = 0, others = 0;
@@ -247,8 +242,8 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 		n++;
 	}
 	if (n == 1) {
-		note("%s: its functions are taken for those of %s, %s", c->path, m->vm[vm].label,
-		     others ? "whose UUID is not known" : "the only VM there");
+		note("%s: its functions are taken for those of %s, %s", c->path,
+			 m->vm[vm].label, others ? "whose UUID is not known" : "the only VM there");
 		return vm;
 	}
 	hostmap_list(m, &all);

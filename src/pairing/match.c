@@ -63,8 +63,8 @@ static bool is_exact(const struct tsc_rate *r)
 
 /*
  * The ratios that a VM may have, the likeliest first; n of them, at least 1. Without a record of
- * them they follow from what host and guest say about their frequencies: what the guest says itself,
- * else what KVM told it, which the host may have seen. 0, or a failed read.
+ * them they follow from what host and guest say about their frequencies: what the guest says
+ * itself, else what KVM told it, which the host may have seen. 0, or a failed read.
  */
 static int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
 			struct tsc_map map[MATCH_SCALES], size_t *n)

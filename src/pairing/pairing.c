@@ -48,7 +48,7 @@ static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 
 		for (size_t k = 0; k < c->n; k++) {
 			struct pairing_recorded *r = xarray_grow(&g->recorded, g->nrecorded,
-								 &g->recorded_cap, sizeof(*r));
+								&g->recorded_cap, sizeof(*r));
 
 			*r = (struct pairing_recorded){ .vcpu = c->id,
 							.from = c->v[k].from,
@@ -205,6 +205,20 @@ static int find_kvm(void *fmt, const struct rec *rec)
 	return of_kvm(fmt_by_id(fmt, rec->id));
 }
 
+/*
+ * Not all needs have looked for threads that run vCPUs: of those that did not (look), a machine
+ * that recorded all its events, and none of KVM, ran no VM. 1: it did not.
+ */
+static int ran_no_vm(const struct pairing *p, bool look)
+{
+	const struct capture *cap = p->host.cap;
+	int ret = 0;
+
+	for (size_t i = 0; look && i < cap->nstream && !ret; i++)
+		ret = rstream_each(cap, &cap->stream[i], find_kvm, p->host.fmt);
+	return ret ? MIN(ret, 0) : 1;
+}
+
 /* One capture needs no other clock than its own, and perf's is what perf script prints. */
 static void open_alone(struct pairing *p, bool guest, bool own_vm)
 {
@@ -233,7 +247,7 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 		.undecided_ok = o->undecided_ok,
 		.growing = o->growing,
 	};
-	/* A ratio alone goes with recorded or found offsets; --solve searches for them in any case. */
+	/* A ratio alone goes with recorded or found offsets; --solve always searches for them. */
 	if (clock) {
 		ret = pairing_parse_map(&clock->tsc_offset, clock->tsc_ratio, &p->forced, &guest,
 					err);
@@ -250,7 +264,7 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 	host_cap = p->host.cap;
 	for (size_t i = 0; fmt_at(p->host.fmt, i); i++)
 		kvm |= of_kvm(fmt_at(p->host.fmt, i));
-	/* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
+	/* It says so; or it has nothing of KVM: that of a guest, or of a machine without any. */
 	guest = o->guest_alone && !n && !o->related &&
 		(host_cap->side == CAP_SIDE_GUEST || (host_cap->side == CAP_SIDE_UNKNOWN && !kvm));
 	if (p->host.cap->side == CAP_SIDE_GUEST && !guest)
@@ -275,18 +289,11 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 				(o->need == PAIRING_VCPUS && p->host.cap->nvm &&
 				 !p->host.cap->is_tracedat)),
 		       err);
-	/* Recorded as a host and a guest in one, and no VM ran on it. */
+	/* Recorded as a host and a guest in one. */
 	if (!ret && o->guest_alone && !n && !o->related && !guest &&
 	    host_cap->side != CAP_SIDE_HOST && !p->map->nvm && !p->map->nthread) {
-		/*
-		 * Not all needs have looked for threads that run vCPUs: of those that did not, a
-		 * machine that recorded all its events, and none of KVM, ran no VM.
-		 */
-		for (size_t i = 0; i < host_cap->nstream && !ret &&
-				   (host_cap->side != CAP_SIDE_BOTH || o->need != PAIRING_CLOCKS);
-		     i++)
-			ret = rstream_each(host_cap, &host_cap->stream[i], find_kvm, p->host.fmt);
-		guest = !ret;
+		ret = ran_no_vm(p, host_cap->side != CAP_SIDE_BOTH || o->need != PAIRING_CLOCKS);
+		guest = ret > 0;
 		ret = MIN(ret, 0);
 	}
 	if (!ret && !n && !o->related &&
@@ -303,7 +310,7 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 		p->failed = ret ? p->nguest : 0;
 	}
 	matcher_free(&p->matcher);
-	/* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
+	/* A map given by hand, or solved, holds at all times: guests may begin before the host. */
 	if (ret || !begins || (ret = tl_start(p->t, err)))
 		return ret;
 	if (tl_next(p->t, &item) > 0)
@@ -618,10 +625,8 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 
 	win_total(w, vm, &s);
 	if (s.outside && win_was_late(w)) {
-		sbuf_add(
-			out,
-			"cannot tell: events of the host came late; `kvmft verify` of the whole captures "
-			"does");
+		sbuf_add(out, "cannot tell: events of the host came late; `kvmft verify` of the whole captures "
+			      "does");
 		return;
 	}
 	if (!s.checked) {

@@ -147,8 +147,8 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
 		sbuf_addf(b,
-			  " the next best, %+" PRId64 " cycles away, leaves %" PRIu64 " of %" PRIu64
-			  " events outside: unique",
+			  " the next best, %+" PRId64 " cycles away, leaves %" PRIu64
+			  " of %" PRIu64 " events outside: unique",
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
 		sbuf_add(b, " all others leave more events outside: unique");

@@ -18,11 +18,8 @@
 #define MAX_NAME   256
 
 const char *const qev_kind_names[] = {
-	[QEV_UNSIGNED] = "unsigned",
-	[QEV_SIGNED] = "signed",
-	[QEV_POINTER] = "pointer",
-	[QEV_STRING] = "string",
-	NULL,
+	[QEV_UNSIGNED] = "unsigned", [QEV_SIGNED] = "signed", [QEV_POINTER] = "pointer",
+	[QEV_STRING] = "string", NULL,
 };
 
 static const char *const prop_names[] = { "disable", "vcpu", "tcg", "tcg-trans", "tcg-exec" };
@@ -54,9 +51,9 @@ static const struct {
 /* PRIx64 and the like, as on x86-64. */
 static bool macro(const char *s, size_t n, struct sbuf *b)
 {
-	static const char *const sizes[] = { "64",     "PTR",	  "MAX",     "FAST16", "FAST32",
-					     "FAST64", "LEAST64", "8",	     "16",     "32",
-					     "FAST8",  "LEAST8",  "LEAST16", "LEAST32" };
+	static const char *const sizes[] = { "64",     "PTR",   "MAX",	    "FAST16", "FAST32",
+					     "FAST64", "LEAST64", "8",	    "16",     "32",
+					     "FAST8",  "LEAST8", "LEAST16", "LEAST32" };
 	const size_t wide = 7; /* of them are longs */
 
 	for (size_t i = 0; i < ARRAY_SIZE(macros); i++) {
@@ -245,42 +242,24 @@ static const struct {
 	enum qev_kind kind;
 	uint8_t size;
 } types[] = {
-	{ "int", QEV_SIGNED, 4 },
-	{ "signed", QEV_SIGNED, 4 },
-	{ "signed int", QEV_SIGNED, 4 },
-	{ "unsigned", QEV_UNSIGNED, 4 },
-	{ "unsigned int", QEV_UNSIGNED, 4 },
-	{ "long", QEV_SIGNED, 8 },
-	{ "long int", QEV_SIGNED, 8 },
-	{ "unsigned long", QEV_UNSIGNED, 8 },
-	{ "unsigned long int", QEV_UNSIGNED, 8 },
-	{ "long long", QEV_SIGNED, 8 },
-	{ "unsigned long long", QEV_UNSIGNED, 8 },
-	{ "short", QEV_SIGNED, 2 },
-	{ "unsigned short", QEV_UNSIGNED, 2 },
-	{ "char", QEV_SIGNED, 1 },
-	{ "signed char", QEV_SIGNED, 1 },
-	{ "unsigned char", QEV_UNSIGNED, 1 },
-	{ "bool", QEV_UNSIGNED, 1 },
-	{ "int8_t", QEV_SIGNED, 1 },
-	{ "int16_t", QEV_SIGNED, 2 },
-	{ "int32_t", QEV_SIGNED, 4 },
-	{ "int64_t", QEV_SIGNED, 8 },
-	{ "uint8_t", QEV_UNSIGNED, 1 },
-	{ "uint16_t", QEV_UNSIGNED, 2 },
-	{ "uint32_t", QEV_UNSIGNED, 4 },
-	{ "uint64_t", QEV_UNSIGNED, 8 },
-	{ "size_t", QEV_UNSIGNED, 8 },
-	{ "ssize_t", QEV_SIGNED, 8 },
-	{ "uintptr_t", QEV_UNSIGNED, 8 },
-	{ "intptr_t", QEV_SIGNED, 8 },
+	{ "int", QEV_SIGNED, 4 }, { "signed", QEV_SIGNED, 4 }, { "signed int", QEV_SIGNED, 4 },
+	{ "unsigned", QEV_UNSIGNED, 4 }, { "unsigned int", QEV_UNSIGNED, 4 },
+	{ "long", QEV_SIGNED, 8 }, { "long int", QEV_SIGNED, 8 },
+	{ "unsigned long", QEV_UNSIGNED, 8 }, { "unsigned long int", QEV_UNSIGNED, 8 },
+	{ "long long", QEV_SIGNED, 8 }, { "unsigned long long", QEV_UNSIGNED, 8 },
+	{ "short", QEV_SIGNED, 2 }, { "unsigned short", QEV_UNSIGNED, 2 },
+	{ "char", QEV_SIGNED, 1 }, { "signed char", QEV_SIGNED, 1 },
+	{ "unsigned char", QEV_UNSIGNED, 1 }, { "bool", QEV_UNSIGNED, 1 },
+	{ "int8_t", QEV_SIGNED, 1 }, { "int16_t", QEV_SIGNED, 2 },
+	{ "int32_t", QEV_SIGNED, 4 }, { "int64_t", QEV_SIGNED, 8 },
+	{ "uint8_t", QEV_UNSIGNED, 1 }, { "uint16_t", QEV_UNSIGNED, 2 },
+	{ "uint32_t", QEV_UNSIGNED, 4 }, { "uint64_t", QEV_UNSIGNED, 8 },
+	{ "size_t", QEV_UNSIGNED, 8 }, { "ssize_t", QEV_SIGNED, 8 },
+	{ "uintptr_t", QEV_UNSIGNED, 8 }, { "intptr_t", QEV_SIGNED, 8 },
 	{ "ptrdiff_t", QEV_SIGNED, 8 },
 	/* values in translated code, as they are when it runs */
-	{ "TCGv_i32", QEV_UNSIGNED, 4 },
-	{ "TCGv_i64", QEV_UNSIGNED, 8 },
-	{ "TCGv", QEV_UNSIGNED, 8 },
-	{ "TCGv_ptr", QEV_POINTER, 8 },
-	{ "TCGv_env", QEV_POINTER, 8 },
+	{ "TCGv_i32", QEV_UNSIGNED, 4 }, { "TCGv_i64", QEV_UNSIGNED, 8 },
+	{ "TCGv", QEV_UNSIGNED, 8 }, { "TCGv_ptr", QEV_POINTER, 8 }, { "TCGv_env", QEV_POINTER, 8 },
 };
 
 /* The type's words with one blank between them, without const and the like; false: too long. */

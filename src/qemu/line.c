@@ -302,8 +302,8 @@ const struct qtrace_reader qtrace_log = { .format = QTRACE_LOG, .line = log_line
 #define COARSE_LAG 100000000ull
 
 /*
- * "Nov 21 09:54:00": in the year that brings it nearest to the capture; if only the file's own time is known, before
- * that: but for a day, which clocks may differ by.
+ * "Nov 21 09:54:00": in the year that brings it nearest to the capture; if only the file's own time
+ * is known, before that: but for a day, which clocks may differ by.
  */
 static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {

@@ -365,8 +365,8 @@ int mon_switches_get(const struct mon_switches *s, const char *name)
 
 /*
  * QMP, JSON objects in both directions. QEMU greets with {"QMP": ...}; commands are possible after
- * qmp_capabilities; each has one reply, {"return": ...} or {"error": ...} with the id of the command,
- * and {"event": ...} may come at any time in between.
+ * qmp_capabilities; each has one reply, {"return": ...} or {"error": ...} with the id of the
+ * command, and {"event": ...} may come at any time in between.
  */
 
 /* The next object; its text stays in m->in until mon_consume(m, *len). */

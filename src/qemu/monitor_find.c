@@ -726,9 +726,8 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
 			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
 	if (!places->n)
-		sbuf_add(&b,
-			 "its command line has no monitor; start it with "
-			 "-qmp unix:PATH,server=on,wait=off, or name its socket: --monitor SOCKET");
+		sbuf_add(&b, "its command line has no monitor; start it with "
+			     "-qmp unix:PATH,server=on,wait=off, or name its socket: --monitor SOCKET");
 	else if (libvirt)
 		sbuf_addf(&b,
 			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
@@ -801,7 +800,8 @@ int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err
 	}
 	if (!*path)
 		return err_usage(err, "the socket's path is empty");
-	ret = monitor_open(MON_QMP, path + (*path == '@'), *path == '@', timeout, &q->m, err);
+	ret = monitor_open(MON_QMP, path + (*path == '@'), *path == '@', timeout,
+			   &q->m, err);
 	if (!ret)
 		q->pid = monitor_pid(q->m);
 	return ret;

@@ -17,11 +17,11 @@
 
 #include "kvmft/elf_file.h"
 
-#define NOTE_TYPE   3
-#define MAX_NOTES   (16u << 20) /* bytes of them */
-#define MAX_MARKERS 65536u	/* in one file; QEMU has a few thousand */
-#define MAX_NAME    255u	/* of a provider, a marker */
-#define MAX_ARGS    4096u
+#define NOTE_TYPE  3
+#define MAX_NOTES  (16u << 20) /* bytes of them */
+#define MAX_MARKERS 65536u     /* in one file; QEMU has a few thousand */
+#define MAX_NAME   255u	       /* of a provider, a marker */
+#define MAX_ARGS   4096u
 
 static const char *const unfit[] = {
 	"its place is not in the program's code",
@@ -204,9 +204,7 @@ void sdt_pack(const struct sdt_file *f, struct sbuf *out)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct sdt_marker *m = &f->v[i];
 		const uint64_t v[] = { m->addr, m->offset, m->semaphore,
-				       !m->unfit	      ? 0
-				       : m->unfit == unfit[0] ? 1
-							      : 2 };
+				       !m->unfit ? 0 : m->unfit == unfit[0] ? 1 : 2 };
 
 		sbuf_add_mem(out, (const char *)v, sizeof(v));
 		sbuf_add_mem(out, m->provider, strlen(m->provider) + 1);

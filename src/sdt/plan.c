@@ -121,9 +121,9 @@ static bool piece_number(struct piece *s, uint64_t *v, bool *minus)
 }
 
 struct reg {
-	const char *kernel; /* "%di" without the percent sign; static */
+	const char *kernel;  /* "%di" without the percent sign; static */
 	unsigned int size;
-	bool high; /* bits 8..15 */
+	bool high;	     /* bits 8..15 */
 };
 
 /* Those whose parts have their own names. */
@@ -355,7 +355,7 @@ static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct
 		d->args.error = d->args.error ?: fetch.error;
 		if (fetch.error)
 			continue;
-		/* What follows the last colon of a fetch argument is its type, in our terms as well. */
+		/* What follows the last colon of a fetch argument is its type, as in our terms. */
 		type = strrchr(fetch.s, ':');
 		sbuf_addf(&d->args, "%sarg%u=%s", d->args.len ? " " : "", i, fetch.s);
 		/* A bit field is a u8 by another name. */

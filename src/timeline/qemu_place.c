@@ -119,7 +119,7 @@ struct host_thread {
 	uint64_t printed;    /* its last marker, ... */
 	size_t print;	     /* ... and the index + 1 of that anchor */
 	size_t waiting[MAX_WAITING], nwaiting; /* indices of anchors */
-	uint64_t gaps;			       /* how many there had been */
+	uint64_t gaps; /* how many there had been */
 };
 
 struct host_side {
@@ -142,7 +142,7 @@ static void host_waits(struct host_side *h, struct host_thread *t, const struct 
 
 /* Writes are traced before they are handled, reads after. */
 static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
-			uint64_t where, bool write)
+		       uint64_t where, bool write)
 {
 	a->label = mix(write, where);
 	if (write) {
@@ -160,7 +160,7 @@ static void host_access(struct host_side *h, struct host_thread *t, struct qanch
 }
 
 static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
-			    enum event_role e, int32_t tid, const uint64_t f[2])
+			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
 	case EV_ENTRY: /*
@@ -335,8 +335,8 @@ static const struct {
 };
 
 /*
- * An argument by name, or by number if it is not declared; of a text the number after its name, as in
- * "addr 0x70 value".
+ * An argument by name, or by number if it is not declared; of a text the number after its name, as
+ * in "addr 0x70 value".
  */
 static bool qemu_arg(const struct qtrace_item *i, const char *name, uint32_t raw, uint64_t *value)
 {
@@ -587,7 +587,7 @@ static void follow(struct match *x, const struct lane *q, const struct lane *h, 
 		t = q->v[i].at;
 		host = a->at;
 		xarray_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
-			   sizeof(*m->knot));
+				sizeof(*m->knot));
 		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
 			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
 	}
@@ -716,8 +716,8 @@ static void lane_pairs(struct match *x, const struct lane *q)
 	for (size_t i = 0; i < q->n; i++)
 		if (all[i].lo <= all[i].hi)
 			xarray_add(&x->out->v, &x->out->n, &x->out->cap,
-				   &(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
-				   sizeof(*x->out->v));
+					&(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
+					sizeof(*x->out->v));
 }
 
 /* ---- the search ---- */
@@ -731,7 +731,8 @@ static bool try_lanes(struct match *x, const struct lane *q, const struct lane *
 	for (size_t i = 0; i < STRETCHES && q->n >= n && h->n >= n; i++) {
 		size_t first = (q->n - n) * i / (STRETCHES - 1);
 
-		if (!stretch_find(x, &q->v[first], n, h, &f) || !model_init(x, q, first, n, h, &f))
+		if (!stretch_find(x, &q->v[first], n, h, &f) ||
+		    !model_init(x, q, first, n, h, &f))
 			continue;
 		x->out->n = 0;
 		x->out->rate = x->m.rate;

@@ -2,6 +2,7 @@
 /* spans.c: the time from any event to any other. */
 #include "kvmft/timeline.h"
 
+
 struct span_end {
 	struct pick *pick;
 	char *key;	   /* the field; NULL: none */
@@ -28,7 +29,7 @@ struct spans {
 	uint32_t nopen, unused;	 /* unused: linked by older[ALL] */
 	size_t cap;
 	struct u64map newest[LISTS]; /* id of a list → its youngest */
-	struct u64map blind;	     /* VM + 1, 0: any → host TSC up to which events were lost */
+	struct u64map blind; /* VM + 1, 0: any → host TSC up to which events were lost */
 	uint64_t count[SPANS_COUNTS + 1]; /* the last: ended */
 };
 
@@ -185,12 +186,13 @@ bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out)
 	    (i->src->guest || (i->kind == TL_EVENT && !s->from.key)))
 		return false;
 	if (i->kind != TL_EVENT) {
-		/* What was lost may have been the end of those open, and the beginning of others. */
+		/* What was lost may have ended those that are open, and begun others. */
 		key = (s->from.key ? i->src->index : (uint64_t)i->vm) + 1;
 		until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
 		*until = MAX(*until, i->host + i->width);
 		while ((b = !i->src->guest ? span_newest(s, ALL, 0)
-					   : span_newest(s, TOGETHER, key) ?: span_newest(s, TOGETHER, 0)))
+					   : span_newest(s, TOGETHER, key)
+						     ?: span_newest(s, TOGETHER, 0)))
 			begun_drop(s, b, SPANS_CUT);
 		return false;
 	}

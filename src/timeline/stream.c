@@ -395,10 +395,10 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->stamps = stamps_of(t, src, cs->cpu);
 	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
 	if (!src->guest)
-		s->item.around +=
-			src->cap->unit_ns || !src->cap->tsc_khz
-				? src->cap->grain
-				: (src->cap->grain * src->cap->tsc_khz + 999999) / 1000000;
+		s->item.around += src->cap->unit_ns || !src->cap->tsc_khz
+					  ? src->cap->grain
+					  : (src->cap->grain * src->cap->tsc_khz + 999999) /
+						    1000000;
 	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
 	if (t->marks) {
 		uint64_t key, at;

@@ -57,8 +57,7 @@ static bool is_end_mark(const char *name, size_t n)
 	static const char tail[] = "_text_end";
 	size_t nt = sizeof(tail) - 1;
 
-	return (n == 6 && !memcmp(name, "_etext", n)) ||
-	       (n == 10 && !memcmp(name, "_einittext", n)) ||
+	return (n == 6 && !memcmp(name, "_etext", n)) || (n == 10 && !memcmp(name, "_einittext", n)) ||
 	       (n > nt && !memcmp(name + n - nt, tail, nt));
 }
 
@@ -86,8 +85,7 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 
 int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *name, size_t n)
 {
-	struct ksym s = { .addr = base,
-			  .size = (uint32_t)MIN(size, (uint64_t)UINT32_MAX),
+	struct ksym s = { .addr = base, .size = (uint32_t)MIN(size, (uint64_t)UINT32_MAX),
 			  .type = 'm' };
 	char text[KSYM_NAME];
 

@@ -181,10 +181,8 @@ static int find_slide(const struct ksyms *elf, const struct ksyms *known, const 
 			      "elsewhere",
 			      path);
 	if (!ret && !agree)
-		ret = err_set(err, EINVAL,
-			      "%s and what is known of the guest's kernel have no "
-			      "function in common",
-			      path);
+		ret = err_set(err, EINVAL, "%s and what is known of the guest's kernel have no "
+			      "function in common", path);
 	return ret;
 }
 
@@ -270,10 +268,8 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 	if (!ret && f->modules) {
 		ret = ksyms_add_lines(k, f->modules, ksyms_add_modules_line, err);
 		if (!ret && !k->nmod)
-			ret = err_set(err, EINVAL,
-				      "%s: no module with an address in it: is it the "
-				      "guest's /proc/modules, read as root?",
-				      f->modules);
+			ret = err_set(err, EINVAL, "%s: no module with an address in it: is it the "
+				      "guest's /proc/modules, read as root?", f->modules);
 	}
 	if (ret)
 		ksyms_free(k);

@@ -11,9 +11,8 @@
 #include <sys/syscall.h>
 
 #define TEMP_FORMAT ".kvmft.%ld.%d.tmp"
-#define TEMP_NAMES  100 /* attempts: some of the names may be taken */
-#define DEPTH_MAX \
-	256 /* directories above a file; more means that the file system changes
+#define TEMP_NAMES 100 /* attempts: some of the names may be taken */
+#define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
 		        * meanwhile */
 
 static bool newfile_is_same(const struct stat *a, const struct stat *b)

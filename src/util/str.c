@@ -302,9 +302,9 @@ void near_offer(struct near *near, const char *name, const char *text)
 		if (!strcmp(near->best[i].text, text))
 			return;
 	/* By name if the score is equal, because directories have no defined order. */
-	while (at > 0 &&
-	       (near->best[at - 1].score > score ||
-		(near->best[at - 1].score == score && strcmp(near->best[at - 1].text, text) > 0)))
+	while (at > 0 && (near->best[at - 1].score > score ||
+			  (near->best[at - 1].score == score &&
+			   strcmp(near->best[at - 1].text, text) > 0)))
 		at--;
 	if (at == NEAR_MAX)
 		return;

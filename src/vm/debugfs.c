@@ -17,7 +17,7 @@
 #include <sys/vfs.h>
 
 /* An L2 guest that never pauses must not hold us up: about 5 ms per vCPU at most. */
-#define GUEST_MODE_TRIES  8
+#define GUEST_MODE_TRIES 8
 #define GUEST_MODE_NAP_NS 100000L
 
 static uint64_t rdtsc(void)
@@ -305,7 +305,7 @@ int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err)
 	if (error == EBUSY && is_debugfs(r.debugfs))
 		return 0;
 	return err_lack(err, error, "cannot mount debugfs on %s: %s%s", r.debugfs, strerror(error),
-			error == EPERM && locked_down(&r) ? " (kernel lockdown)"
-			: error == EPERM		  ? " (container, or debugfs=off)"
-							  : "");
+			error == EPERM && locked_down(&r) ? " (kernel lockdown)" :
+			error == EPERM			  ? " (container, or debugfs=off)" :
+							    "");
 }

@@ -21,9 +21,9 @@
 struct scan {
 	struct vm_roots roots;
 	int procfd, kvmfd;
-	bool told;	       /* only what debugfs shows, if it does */
-	bool vcpu_dirs;	       /* debugfs shows vCPUs of a VM */
-	uint32_t only;	       /* VMs made by this thread; 0: all */
+	bool told; /* only what debugfs shows, if it does */
+	bool vcpu_dirs; /* debugfs shows vCPUs of a VM */
+	uint32_t only; /* VMs made by this thread; 0: all */
 	unsigned int patience; /* ms, see vm_proc_memory() */
 	struct vm_list *list;
 	struct vm_procs procs;
@@ -262,10 +262,8 @@ static int add_without_directory(struct scan *s, uint32_t pid, uint32_t fd)
 	own_fd(vm, pid);
 	if (s->list->debugfs != VM_DEBUGFS_OK)
 		return vm_add_note(vm, "no TSC offsets: %s", s->list->debugfs_text);
-	return vm_add_note(vm,
-			   "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
-			   "\"duplicate directory\"?)",
-			   vm->sel);
+	return vm_add_note(vm, "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
+			       "\"duplicate directory\"?)", vm->sel);
 }
 
 static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
@@ -281,10 +279,8 @@ static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
 		return 0;
 	/* if directories work, a copy is far more likely than a VM without one */
 	if (same == SAME_UNKNOWN && s->list->debugfs == VM_DEBUGFS_OK)
-		return vm_add_note(other,
-				   "descriptor %u of process %u is either a copy or another "
-				   "VM (cannot compare)",
-				   fd, pid);
+		return vm_add_note(other, "descriptor %u of process %u is either a copy or another "
+					  "VM (cannot compare)", fd, pid);
 	if (list_full(s))
 		return 0;
 	ret = add_without_directory(s, pid, fd);
@@ -426,11 +422,8 @@ static int identify(struct scan *s, struct vm *vm)
 	len = vm_proc_cmdline(s->procfd, vm->pid, &s->patience, &args);
 	if (len == -ENOMEM)
 		return -ENOMEM;
-	ret = len == -ETIMEDOUT ? vm_add_note(vm,
-					      "name unknown: process %u lets nobody read its "
-					      "command line",
-					      vm->pid)
-				: 0;
+	ret = len == -ETIMEDOUT ? vm_add_note(vm, "name unknown: process %u lets nobody read its "
+						  "command line", vm->pid) : 0;
 	if (ret)
 		return ret;
 	if (len > 0) {
