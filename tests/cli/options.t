@@ -223,6 +223,9 @@ wrong "... by its letter" "there is no option -o: > OUT" blame -o file a b
 wrong "... of one command" "there is no option --tsc-khz: kvmft record, and" trace --tsc-khz 1
 wrong "... of two commands" "no option --push-file: --push=FILE" record --push-file f
 wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded" record -a
+wrong "... of another command, by its letter" "no option -i: captures are operands" merge -i a
+wrong "... of two names for one thing" "no option --top: --worst N" latency sched --top 3 a
+wrong "... of a command of perf's" "unknown command 'kvm': kvmft report for a recording" kvm stat report
 wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x
 wrong "... of one command" "unknown option -a" report -a
 wrong "a command of perf kvm" "unknown command 'stat': kvmft report for a recording, kvmft exits" stat report
