@@ -379,6 +379,10 @@ static void text_section(struct sections *s, const struct section *of, const str
 	if (*of->idle)
 		sbuf_addf(b, "%s leads by time: sorted by time without idle (-k sample: by count)\n\n",
 			  of->idle);
+	else if (d->key == KEY_TIME && t->timed)
+		sbuf_addf(b, "sorted by the %s time (-k %s)\n\n",
+			  d->opts->semantics == REPORT_PERF ? "average" : "total",
+			  d->opts->semantics == REPORT_PERF ? "percent_time: total" : "mean_t: average");
 	table_text(&rows, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
 	if (t->timed)

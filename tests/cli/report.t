@@ -78,6 +78,10 @@ events()
 
 is "$(events basic --per all -k time)" \
 	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k time"
+report basic --per all -k time
+out_has '^sorted by the total time \(-k mean_t: average\)$' "... which the header explains"
+report basic --per all -k time --semantics perf
+out_has '^sorted by the average time \(-k percent_time: total\)$' "... as perf sorts it"
 is "$(events basic --per all -k max_t)" \
 	"HLT PREEMPTION_TIMER INVALID_STATE IO_INSTRUCTION 0x4e MSR_WRITE " "-k max_t"
 is "$(events basic --per all --key min_t)" \
