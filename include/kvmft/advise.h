@@ -102,13 +102,11 @@ struct advise {
 };
 
 const struct advice_sum *advice_sum_of(const struct advise_vm *vm, enum advice is);
-/* c is borrowed. */
-struct advise *advise_new(struct clockcheck *c);
+struct advise *advise_new(struct clockcheck *c); /* c is borrowed */
 void advise_free(struct advise *a); /* NULL is fine */
 /* Each item of the walk, after clockcheck_feed() of it. */
 void advise_feed(void *advise, const struct tl_item *i);
-/* At the end of the walk, after clockcheck_finish(). */
-void advise_finish(struct advise *a);
+void advise_finish(struct advise *a); /* at the end of the walk, after clockcheck_finish() */
 #define ADVISE_LEAST 10u /* what it must cost, in thousandths of a CPU, or of the time */
 void advise_cost(const struct advise *a, size_t vm, enum advice is,
 		 struct advice_cost *cost);

@@ -140,8 +140,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	      struct kvmft_err *err) __must_check;
 /* The first walk: takes its items in order. 0 or -ENOMEM. */
 void blame_find(void *blame, const struct tl_item *i);
-/* Ends the first walk. 0 or -ENOMEM. */
-void blame_found(struct blame *b);
+void blame_found(struct blame *b); /* ends the first walk. 0 or -ENOMEM. */
 /*
  * After the first walk: one more BLAME_MOMENT, whatever that vCPU did then; exits are told apart by
  * reason alone. False: there are too many. blame_spikes() - 1 is its number.

@@ -46,8 +46,7 @@ struct boot;
 /* The time line and the options are borrowed. -EINVAL with err: not an event. */
 int boot_new(const struct timeline *t, const struct boot_ask *o, struct boot **out,
 	     struct kvmft_err *err) __must_check;
-/* Takes all items, as blame_find() does. */
-void boot_find(void *boot, const struct tl_item *i);
+void boot_find(void *boot, const struct tl_item *i); /* takes all items, as blame_find() does */
 /* After blame_found(): what the second walk has to explain. -ENODATA with err: no VM begins. */
 int boot_found(struct boot *b, struct blame *to, struct kvmft_err *err) __must_check;
 /* After that walk: rows of that side, 0 or 1, beside those of the other. */

@@ -255,8 +255,7 @@ int diff_tables_read(struct diff_tables *t, int side, char *text) __must_check;
 /* Adds a row: n samples, of *mean ns in the mean, NULL: not known; error: of that, %. -E2BIG */
 int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t len, uint64_t n,
 		    const uint64_t *mean, double error) __must_check;
-/* What changed most is first. */
-void diff_tables_sort(struct diff_tables *t);
+void diff_tables_sort(struct diff_tables *t); /* what changed most is first */
 
 /* output/diff_out.c: the first `top` rows, 0: all; format: text, csv or json. */
 void diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b);

@@ -75,8 +75,7 @@ struct exits {
 };
 
 void exits_free(struct exits *e);
-/* Values of a cell since counting began. */
-uint64_t *exits_now(const struct exits *e, size_t cell);
+uint64_t *exits_now(const struct exits *e, size_t cell); /* values of a cell since counting began */
 /* Counting begins now: what was counted so far is forgotten, but not what the source had. */
 void exits_baseline(struct exits *e);
 
@@ -87,8 +86,7 @@ size_t exits_thread_renew(struct exits *e, uint32_t tid);
 /* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. */
 size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid, uint32_t pid);
 
-/* n more exits. */
-void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n);
+void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n); /* n more exits */
 /*
  * The source, which never forgets, is at n for this tid and reason: the increase since the last
  * call is added. A thread that reuses a tid begins where the one before it ended.
@@ -107,12 +105,9 @@ void exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned i
 		      uint64_t n, uint64_t total);
 /* Like exits_raw(), for timed exits. */
 void exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total);
-/* A new interval begins. */
-void exits_interval(struct exits *e);
-/* Forgets the cells of VMs whose end was already in a table. */
-void exits_prune(struct exits *e);
-/* The number of cells of VMs that have ended. */
-size_t exits_ended(const struct exits *e);
+void exits_interval(struct exits *e); /* a new interval begins */
+void exits_prune(struct exits *e); /* forgets the cells of VMs whose end was already in a table */
+size_t exits_ended(const struct exits *e); /* the number of cells of VMs that have ended */
 /* Of a VM whose end was already in a table. */
 bool exits_past(const struct exits *e, const struct exits_thread *t);
 

@@ -98,8 +98,7 @@ struct lat_desc {
 /* The text of a cause or count, for people; its key are the characters before ':'. */
 const char *lat_word_text(const char *word);
 
-/* The analysis that a table belongs to. */
-enum lat_kind lat_table_kind(enum lat_table_id id);
+enum lat_kind lat_table_kind(enum lat_table_id id); /* the analysis that a table belongs to */
 
 struct lat_group {
 	int64_t vm;	     /* index into the host map; -1: of the host */
@@ -198,8 +197,7 @@ struct lat_now {
 };
 /* False: nothing of it was seen. */
 bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now);
-/* By lat_kind: what was wanted and not left out. */
-const bool *lat_answers(const struct lat *l);
+const bool *lat_answers(const struct lat *l); /* by lat_kind: what was wanted and not left out */
 /* What this analysis, if it was wanted, needs and no capture has; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);
 /*

@@ -143,8 +143,7 @@ int out_item(void *out, const struct tl_item *item) __must_check;
 /* Marks the place in a text where items are left out. */
 void out_left_out(struct out *o);
 int out_end(struct out *o) __must_check;
-/* For formats with a long end: writes o->line out. */
-void out_flush(struct out *o);
+void out_flush(struct out *o); /* for formats with a long end: writes o->line out */
 
 /* Colours for b->s[from..], a line: `label` bytes by its side, the word at `head` by its event. */
 void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t side);

@@ -200,8 +200,7 @@ struct spec {
 
 /* *p is behind '%'; it moves past the conversion, or false: to what is none. */
 bool spec_parse(const char **p, struct spec *s);
-/* v as d u x X o. */
-char *put_number(char *p, const struct spec *s, uint64_t v);
+char *put_number(char *p, const struct spec *s, uint64_t v); /* v as d u x X o */
 /* n bytes, cut and padded as by s. */
 char *put_text(char *p, const struct spec *s, const char *text, size_t n);
 void sbuf_add_number(struct sbuf *b, const struct spec *s, uint64_t v);

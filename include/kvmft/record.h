@@ -102,8 +102,7 @@ struct remote_words {
 
 int remote_words_add(struct remote_words *w, const char *word) __must_check;
 void remote_words_free(struct remote_words *w);
-/* Appends the lines to text. */
-void remote_put(struct sbuf *text, const struct remote_words *w);
+void remote_put(struct sbuf *text, const struct remote_words *w); /* appends the lines to text */
 /* Reads them, and not a byte more. 0 or -errno with err set. */
 int remote_get(int fd, struct remote_words *w, struct kvmft_err *err) __must_check;
 

@@ -181,8 +181,7 @@ struct report_row {
 extern const char *const report_part_names[REPORT_PARTS];
 /* What was not recorded, without which that part of samples of key is unknown: enum evidence. */
 uint32_t report_lacks(const struct report *r, uint64_t key, enum report_part p);
-/* The same of all parts, if there are any. */
-uint32_t report_needs(const struct report *r);
+uint32_t report_needs(const struct report *r); /* the same of all parts, if there are any */
 
 #define REPORT_NAME 64
 /* The name of a row's key, by its class. */

@@ -125,12 +125,10 @@ bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
 		      const struct lat_group *g, unsigned int stage);
 /* "accepted 3; measured 2; ...": whatever is not 0, and always the first two. */
 void lat_counts_text(const struct lat_table *t, struct sbuf *b);
-/* Its text; NULL: none. */
-void lat_put_story(struct sbuf *b, const struct lat_story *story);
+void lat_put_story(struct sbuf *b, const struct lat_story *story); /* its text; NULL: none */
 /* "12.3 us" or "4711 cycles". */
 char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time);
-/* Host cycles in that unit. */
-uint64_t lat_of_cycles(const struct lat_view *v, uint64_t cycles);
+uint64_t lat_of_cycles(const struct lat_view *v, uint64_t cycles); /* host cycles in that unit */
 
 /* ---- spikes and their causes ---- */
 
@@ -353,8 +351,7 @@ static inline const char *outfile_arg(const char *path)
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		 struct kvmft_err *err) __must_check;
 const char *outfile_path(const struct outfile *o);
-/* File i, for writing and reading; borrowed. */
-int outfile_fd(const struct outfile *o, size_t i);
+int outfile_fd(const struct outfile *o, size_t i); /* file i, for writing and reading; borrowed */
 /*
  * Whether a file may have this name: that of -o (name NULL), or the one for a guest of that name
  * beside it: "pair.dat" and "web 1" make "pair-web_1.dat". Refused: an existing file, without
@@ -368,8 +365,7 @@ int outfile_commit(struct outfile *o, size_t i, const char *name,
 		   struct kvmft_err *err) __must_check;
 /* Text, the caller's: the path of the file of that name. NULL when out of memory. */
 char *outfile_name(const struct outfile *o, const char *name);
-/* Removes what was not completed; NULL is fine. */
-void outfile_close(struct outfile *o);
+void outfile_close(struct outfile *o); /* removes what was not completed; NULL is fine */
 
 /* ---- traces of QEMU, on a timeline or alone: option --qemu ---- */
 
@@ -457,8 +453,7 @@ struct view {
 
 /* captures: HOST, and n - 1 guests. 0 or -errno with err; view_close() in any case. */
 int view_open(struct view *v, char **captures, size_t n) __must_check;
-/* What it needs, with what the user says. */
-struct pairing_opts view_needs(const struct view *v);
+struct pairing_opts view_needs(const struct view *v); /* what it needs, with what the user says */
 /* The same with captures that are open. */
 int view_of(struct view *v, struct pairing *p) __must_check;
 /* Another clock for it. */
@@ -501,20 +496,17 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock,
 	   struct db **out) __must_check;
 /* Events, losses and damage, in order. 0 or -errno, also of what failed elsewhere before. */
 int db_item(void *db, const struct tl_item *i) __must_check;
-/* A callback for win_each(). */
-void db_window(void *db, const struct win_vcpu *v, uint64_t exit);
+void db_window(void *db, const struct win_vcpu *v, uint64_t exit); /* a callback for win_each() */
 /* A callback for lat_opts.each; of this analysis. */
 void db_latency(struct db *d, const struct lat *l);
 void db_case(void *db, enum lat_table_id id, const struct lat_case *c);
 /* After the walk: who there is, what was lost, and how well clocks align; w may be NULL. */
 void db_walked(struct db *d, const struct windows *w);
-/* After blame_explained(). */
-void db_spikes(struct db *d, const struct blame *b);
+void db_spikes(struct db *d, const struct blame *b); /* after blame_explained() */
 /* A callback for report_opts.each: samples of class vmexit that begin at host TSC from..to. */
 void db_span(struct db *d, uint64_t from, uint64_t to);
 int db_sample(void *db, const struct report *r, const struct report_sample *s) __must_check;
-/* A remark on what is missing. */
-void db_note(struct db *d, const char *text);
+void db_note(struct db *d, const char *text); /* a remark on what is missing */
 /* What it has no room for, as its notes say, too; NULL: nothing. Known after the last event. */
 const char *db_lacks(const struct db *d);
 int db_finish(struct db *d) __must_check;

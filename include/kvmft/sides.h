@@ -58,8 +58,7 @@ struct receive_config {
 	struct opt_u64 max_size, min_free, keep;
 	bool force, quiet;
 	int in;
-	/* About once a second; NULL: not wanted. */
-	void (*show)(const struct stream_news *n);
+	void (*show)(const struct stream_news *n); /* about once a second; NULL: not wanted */
 };
 
 /*

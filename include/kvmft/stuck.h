@@ -27,10 +27,8 @@ enum stuck_class {
 	STUCK_CLASSES
 };
 
-/* Part of the JSON format. */
-const char *stuck_class_name(enum stuck_class c);
-/* Whether such a vCPU makes no progress. */
-bool stuck_class_is(enum stuck_class c);
+const char *stuck_class_name(enum stuck_class c); /* part of the JSON format */
+bool stuck_class_is(enum stuck_class c); /* whether such a vCPU makes no progress */
 
 /* Where a thread is found when one looks. */
 enum stuck_at {

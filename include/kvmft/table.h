@@ -123,8 +123,7 @@ void metric_vm(struct sbuf *b, const struct hostmap_vm *vms, const struct hostma
 /* The begin of a line of a VM, up to its value: name, these labels, and one more; or NULL. */
 void metric_of_vm(struct sbuf *b, const char *name, const struct hostmap_vm *vms,
 		  const struct hostmap_vm *vm, const char *label, const char *value);
-/* ns in seconds, exactly. */
-void metric_seconds(struct sbuf *b, uint64_t ns);
+void metric_seconds(struct sbuf *b, uint64_t ns); /* ns in seconds, exactly */
 /* How long a host was recorded, and what it lost: families without labels of VMs. */
 void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, uint64_t lost,
 		    bool lost_unknown);

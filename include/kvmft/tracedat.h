@@ -81,8 +81,7 @@ void tdw_blocks(const struct tdw_spec *spec, struct sbuf *b);
 
 /* Options from what a capture says, before the first buffer. */
 
-/* UNAME, VERSION, CPUSTAT, OFFSET. */
-void tdw_facts(struct tdw *w);
+void tdw_facts(struct tdw *w); /* UNAME, VERSION, CPUSTAT, OFFSET */
 /* A number that identifies this recording: the capture's TRACEID, else derived from its facts. */
 uint64_t tdw_trace_id(const struct capture *cap);
 /* The same for a guest known only by its UUID. */

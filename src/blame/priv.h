@@ -175,8 +175,7 @@ static inline void blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
 		 size_t *cap, size_t elem);
 
-/* Whether the host has the events. */
-bool blame_knows_faults(const struct blame *b);
+bool blame_knows_faults(const struct blame *b); /* whether the host has the events */
 /* A stall for memory has ended. 0 or -ENOMEM. */
 void blame_fault(struct blame *b, const struct lat_case *c);
 /* For lat_mem_kind(); an unknown exit is not reported. */

@@ -208,8 +208,7 @@ int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err) __must_check;
 /* What SPANS_OPTIONS() took: both events, or none. -EINVAL with err. */
 int spans_check(const struct spans_opts *o, struct kvmft_err *err) __must_check;
-/* --top: not 0. */
-int top_check(const struct opt_u64 *top, struct kvmft_err *err) __must_check;
+int top_check(const struct opt_u64 *top, struct kvmft_err *err) __must_check; /* --top: not 0 */
 
 /* ---- captures in the place of a session's directory (captures.c) ---- */
 

@@ -68,8 +68,7 @@ struct event_class {
 	void (*describe)(const struct exit_names *names, uint64_t key, char *buf, size_t size);
 };
 
-/* Of a key of class_vmexit. */
-struct exit_why class_vmexit_why(uint64_t key);
+struct exit_why class_vmexit_why(uint64_t key); /* of a key of class_vmexit */
 
 extern const struct event_class class_vmexit;
 
@@ -114,8 +113,7 @@ struct cells *cells_new(bool few);
 /* The cell of key, made if it is new; NULL if out of memory. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
-/* Forgets all that a cell counted. */
-void cells_free(struct cells *c);
+void cells_free(struct cells *c); /* forgets all that a cell counted */
 
 /* Spreads the common reasons of VMX, and those of SVM, over 32 slots; found by trial. */
 static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
@@ -334,12 +332,10 @@ struct report {
 int report_start_over(struct report *r, struct kvmft_err *err) __must_check;
 /* After the walk, if the VMs were to be known later: maybe by another walk. 0, -errno. */
 int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
-/* An event of that role is there. */
-void report_saw(struct report *r, enum event_role role);
+void report_saw(struct report *r, enum event_role role); /* an event of that role is there */
 /* Adds a remark; if out of memory, the walk fails. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
-/* The reverse: at least 1. */
-uint64_t report_ticks(const struct report *r, uint64_t ns);
+uint64_t report_ticks(const struct report *r, uint64_t ns); /* the reverse: at least 1 */
 
 /* The thread's index, added if new (UINT32_MAX: too many, or out of memory). */
 uint32_t report_thread(struct report *r, int32_t tid);
@@ -363,5 +359,4 @@ void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 
 /* Feeds n events of one stream, in order; those of a thread must be in order over all calls. */
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
-/* Counts what is open when the capture ends. */
-void samples_finish(struct report *r);
+void samples_finish(struct report *r); /* counts what is open when the capture ends */

@@ -32,8 +32,7 @@ enum net_point {
 	NP_POINTS
 };
 
-/* How it ended, as far as it was seen. */
-enum net_end { NET_IN_STACK, NET_READ, NET_FORWARDED };
+enum net_end { NET_IN_STACK, NET_READ, NET_FORWARDED }; /* how it ended, as far as it was seen */
 
 /* Of its header. */
 struct net_ident {
@@ -270,10 +269,8 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref);
 /* Those that the queue sent up to number n have arrived by now. */
 void net_arrived(struct lat *l, struct net_queue *q, uint64_t n);
-/* The identity of a half is known. */
-void net_identified(struct lat *l, const struct net_ref *ref);
-/* It was not sent, after all. */
-void net_unsent(struct lat *l, const struct net_ref *ref);
+void net_identified(struct lat *l, const struct net_ref *ref); /* the identity of a half is known */
+void net_unsent(struct lat *l, const struct net_ref *ref); /* it was not sent, after all */
 /* A packet that dev was to send was dropped. */
 void net_dropped(struct lat *l, uint32_t dev, bool out);
 /* A received one ended: what is proved may be shown. */

@@ -41,16 +41,14 @@ struct lat_in {
 
 struct lat_decoder; /* of one source */
 
-/* To be freed. */
-struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest);
+struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest); /* to be freed */
 /* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
 void lat_decoder_spare(struct lat_decoder *d, bool mem);
 /* From now on, what lat_vcpu_now() does not need means nothing. */
 void lat_decoder_states(struct lat_decoder *d);
 /* False: the record means nothing to the analyses. */
 bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
-/* The same of an event of QEMU. */
-bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
+bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in); /* the same of an event of QEMU */
 /* Whether the capture has the format of such an event. */
 bool lat_decoder_has(const struct lat_decoder *d, enum event_role kind);
 /* The text field of the event (device or handler name, comm); "" when there is none. */
@@ -149,8 +147,7 @@ struct lat_vcpu {
 	uint8_t stimer; /* not the APIC's: a synthetic timer of Hyper-V, its number and one */
 	uint64_t deadline, armed_at;
 	uint64_t at_deadline[VS_STATES];
-	/* block requests that no doorbell was rung for yet */
-	uint32_t io_pending;
+	uint32_t io_pending; /* block requests that no doorbell was rung for yet */
 	/* sleep of its thread, which counts as what it did before */
 	uint64_t slept, asleep_since; /* since: 0, it does not */
 	int32_t waker;		      /* who woke it last; 0: an interrupt, or unknown */
@@ -334,8 +331,7 @@ static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ti
 	k->known |= 1u << which;
 }
 
-/* Whether the options ask for it. */
-bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu); /* whether the options ask for it */
 
 /* A count of a table, of what is requested. */
 static inline void lat_count_add(struct lat *l, size_t vm, uint32_t vcpu, enum lat_table_id id,
@@ -351,16 +347,14 @@ static inline void lat_count(struct lat *l, const struct lat_vcpu *v, enum lat_t
 	lat_count_add(l, v->vm, v->id, id, which, 1);
 }
 
-/* feed.c, table.c */
-struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id); /* feed.c, table.c */
 /* The group of a table by key, or of its VM's others. */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 /* The greatest sum first. Before that, the worst cases know their group by its index. */
 void lat_table_sort(struct lat_table *t);
 void lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
-/* Takes out what was not recorded. */
-void lat_table_untold(struct lat *l, enum lat_table_id id);
+void lat_table_untold(struct lat *l, enum lat_table_id id); /* takes out what was not recorded */
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* Whether a case with that total will be reported: it is among the worst so far. */
@@ -375,11 +369,9 @@ int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t t
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 
-/* A remark on what is missing. */
-void lat_note_add(struct lat *l, const char *text);
+void lat_note_add(struct lat *l, const char *text); /* a remark on what is missing */
 
-/* vcpu.c */
-void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
+void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]); /* vcpu.c */
 /* Cycles in [from, to] in which v was robbed of its CPU; false: more than is remembered. */
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 /* Cycles that v's thread had slept until t. */
@@ -527,8 +519,7 @@ void lat_io_forget(struct lat *l, int64_t vm);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 
-/* mem.c; those of mem_table.c: lat_mem_notes() */
-void lat_mem_new(struct lat *l);
+void lat_mem_new(struct lat *l); /* mem.c; those of mem_table.c: lat_mem_notes() */
 /* An event of memory, by any thread of the host: v is the vCPU's that it runs, or NULL. */
 bool lat_mem_is(enum event_role kind);
 void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
@@ -541,8 +532,7 @@ void lat_mem_notes(struct lat *l);
 void lat_mem_finish(struct lat *l);
 void lat_mem_free(struct lat *l);
 
-/* net.c; vm -1: of all */
-void lat_net_new(struct lat *l);
+void lat_net_new(struct lat *l); /* net.c; vm -1: of all */
 /* An event of the network, which means nothing to the others. */
 static inline bool lat_net_is(enum event_role kind)
 {

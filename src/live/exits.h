@@ -99,20 +99,17 @@ struct exits_run {
 
 /* ---- exits_who.c: 0 or -errno with x->err set ---- */
 
-/* Starts watching debugfs. */
-void exits_who_begin(struct exits_run *x);
+void exits_who_begin(struct exits_run *x); /* starts watching debugfs */
 /* vCPUs of this machine, and VMs; without a look at processes, so roughly. */
 size_t exits_who_count(void);
 /* A new x->vms: of those in debugfs, or of all that any process has a descriptor of. */
 int exits_who_list(struct exits_run *x, bool all);
-/* Looks at the VMs again. */
-int exits_who_scan(struct exits_run *x);
+int exits_who_scan(struct exits_run *x); /* looks at the VMs again */
 /* Threads that appeared since the last call get their process, VM and vCPU. */
 int exits_who_new(struct exits_run *x);
 /* The descriptor of x->inotify_fd is readable: a few looks are due from now on. */
 void exits_who_changed(struct exits_run *x);
-/* Looks if x->rescan_ns (0 = never) has come. */
-int exits_who_tick(struct exits_run *x);
+int exits_who_tick(struct exits_run *x); /* looks if x->rescan_ns (0 = never) has come */
 
 /* Finds the target, and x->vms if there is one. After x->exit is known. */
 int exits_target_find(struct exits_run *x);

@@ -27,8 +27,7 @@ struct evinfos {
 void evinfos_free(struct evinfos *s);
 /* Of an item with i->ev; lives as long as s. */
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i);
-/* How many fields it has of its own. */
-size_t evinfo_fields(const struct fmt_event *ev);
+size_t evinfo_fields(const struct fmt_event *ev); /* how many fields it has of its own */
 /* Field number n of the role; false if this kernel or record lacks it. */
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v);
 /* The reason of an exit, as text in buf; false if the event is not an exit. */

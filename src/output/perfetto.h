@@ -193,8 +193,7 @@ bool pf_has_cpu(const struct tl_item *i);
 void pf_machines_init(struct out *o, struct pf *p);
 void pf_machines_free(struct pf *p);
 void pf_machines_head(struct out *o, struct pf *p);
-/* ... and behind them. */
-void pf_machines_end(struct out *o, struct pf *p);
+void pf_machines_end(struct out *o, struct pf *p); /* ... and behind them. */
 /* A guest's clock changed. */
 void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e);
 /* What merge found of a guest's alignment. */

@@ -309,8 +309,7 @@ int record_store_check(struct record *r); /* the options, before anything is mad
 int record_store_open(struct record *r);
 /* From any thread: a record for meta. Frees it. */
 void record_store_add(struct record *r, struct sbuf *line);
-/* Writes the records left by threads to meta. */
-int record_store_news(struct record *r);
+int record_store_news(struct record *r); /* writes the records left by threads to meta */
 /* Flight recorder: a segment is completely written, and an old one may be removed. */
 int record_store_written(struct record *r, unsigned int segment);
 /* Is there room for a segment of r->flight.by? Old ones that others' triggers made are removed. */

@@ -141,8 +141,7 @@ void stuck_watch_end(struct stuck *s);
 void stuck_hist_some(struct stuck *s);
 /* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
 int stuck_hist_read(struct stuck *s);
-/* Finds the events in s->ev.fmt. */
-void stuck_watch_events(struct stuck *s);
+void stuck_watch_events(struct stuck *s); /* finds the events in s->ev.fmt */
 /* Any event. */
 void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct rec *rec);
 
@@ -159,5 +158,4 @@ void stuck_recording_needs(const struct stuck *s, struct json *j);
 
 /* ---- words.c ---- */
 
-/* 0 or -ENOMEM, -EINVAL. */
-void stuck_print(const struct stuck *s, struct sbuf *out);
+void stuck_print(const struct stuck *s, struct sbuf *out); /* 0 or -ENOMEM, -EINVAL */
