@@ -468,27 +468,6 @@ int record_came_begin(struct record *r)
 	return 0;
 }
 
-/* What a look at its process has seen. *done: there is nothing more to learn. */
-static int came_seen(struct record *r, struct record_came *c, const struct vm_list *list,
-		     uint64_t now, bool *done)
-{
-	char sel[32];
-	const struct vm gone = { .sel = sel, .pid = c->pid, .dir_pid = c->pid, .fd = c->fd }, *vm;
-	int ret = 0;
-
-	snprintf(sel, sizeof(sel), "%u-%u", c->pid, c->fd);
-	vm = of_list(list, c->pid, c->fd);
-	*done = !vm || (all_known(vm) && vm->n_vcpus == c->vcpus);
-	/* It may be gone before it could be looked at. */
-	if (vm || !c->looks)
-		ret = facts_came(r, vm ?: &gone, &c->told);
-	c->vcpus = vm ? vm->n_vcpus : 0;
-	*done |= ++c->looks == ARRAY_SIZE(wait_ms);
-	if (!*done)
-		c->due = now + wait_ms[c->looks] * 1000000ull;
-	return ret;
-}
-
 /* One look at each process, whose VMs are due at the same time: it may have hundreds. */
 static int came_due(struct record *r)
 {
@@ -503,13 +482,25 @@ static int came_due(struct record *r)
 			continue;
 		ret = record_look_vms(r, pid, &list, r->err);
 		for (size_t k = i + 1; k-- && !ret;) {
-			bool done = false;
+			struct record_came *c = &r->came[k];
+			char sel[32];
+			const struct vm gone = { .sel = sel, .pid = c->pid, .dir_pid = c->pid,
+						 .fd = c->fd }, *vm;
+			bool done;
 
-			if (r->came[k].pid != pid || r->came[k].due > now)
+			if (c->pid != pid || c->due > now)
 				continue;
-			ret = came_seen(r, &r->came[k], list, now, &done);
-			if (done)
-				came_drop(r, k);
+			/* What a look at its process has seen; it may be gone before. */
+			snprintf(sel, sizeof(sel), "%u-%u", c->pid, c->fd);
+			vm = of_list(list, c->pid, c->fd);
+			done = !vm || (all_known(vm) && vm->n_vcpus == c->vcpus);
+			if (vm || !c->looks)
+				ret = facts_came(r, vm ?: &gone, &c->told);
+			c->vcpus = vm ? vm->n_vcpus : 0;
+			if (++c->looks == ARRAY_SIZE(wait_ms) || done)
+				came_drop(r, k); /* there is nothing more to learn */
+			else
+				c->due = now + wait_ms[c->looks] * 1000000ull;
 		}
 		vm_list_free(list);
 		i = MIN(i, r->ncame);

@@ -546,21 +546,6 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 	return ret;
 }
 
-/* What the recorder may not do itself any more. */
-static int watch_obey(struct record *r, enum record_stage stage, struct kvmft_err *err)
-{
-	int ret;
-
-	if (record_to_stream(r->c))
-		return 0;
-	if (stage == RECORD_LIVE)
-		return capw_name_take(&r->place.name, err);
-	ret = capw_name_done(&r->place.name, err);
-	if (ret || !r->c->keep_captures.set)
-		return ret;
-	return capw_stamp_prune(r->place.dir, r->place.name.name, r->c->keep_captures.v, NULL, err);
-}
-
 static void watch_main(struct record *r, int from, int to, void *recorder)
 {
 	/* Of its own, because what is locked is the recorder's descriptor. */
@@ -578,8 +563,16 @@ static void watch_main(struct record *r, int from, int to, void *recorder)
 	while ((n = read(from, &byte, 1)) == 1 ? byte != WATCH_END : n < 0 && errno == EINTR) {
 		struct kvmft_err err = confined_err;
 		struct sbuf aside = { .s = r->place.name.aside };
-		int ret = n < 0 ? 0 : confined ?: watch_obey(r, (enum record_stage)byte, &err);
+		int ret = n < 0 ? 0 : confined;
 
+		/* What the recorder may not do itself any more. */
+		if (!ret && n == 1 && !record_to_stream(r->c)) {
+			ret = byte == RECORD_LIVE ? capw_name_take(&r->place.name, &err)
+						  : capw_name_done(&r->place.name, &err);
+			if (!ret && byte != RECORD_LIVE && r->c->keep_captures.set)
+				ret = capw_stamp_prune(place, r->place.name.name,
+						       r->c->keep_captures.v, NULL, &err);
+		}
 		aside.len = strlen(r->place.name.aside);
 		if (n == 1) /* without a recorder there is end of file, too */
 			(void)!record_answer(to, ret, &err, &aside);

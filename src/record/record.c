@@ -521,12 +521,11 @@ static void note_until(const struct record *r, const char *command)
 int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
 	struct record r = {
-		.c = c, .note = note, .err = err, .place = { .dir = -1 }, .store = { .wake_fd = -1 },
-		.newcomers = { .fd = -1 }, .out = { .signals = -1 }, .sched = { .loadavg = -1 },
-		.stacks = { .kallsyms = -1 }, .symbols = { .modules = -1 },
+		.c = c, .note = note, .err = err, .place.dir = -1, .store.wake_fd = -1,
+		.newcomers.fd = -1, .out.signals = -1, .sched.loadavg = -1, .stacks.kallsyms = -1,
+		.symbols.modules = -1, .look = { .name = "kvmft-look", .to = -1, .from = -1 },
 		.watch = { .name = "kvmft-watch", .to = -1, .from = -1,
 			   .task = "names captures and removes old ones" },
-		.look = { .name = "kvmft-look", .to = -1, .from = -1 },
 		.qemu.keeper = { .name = "kvmft-qemu", .to = -1, .from = -1, .task = "talks to QEMU" },
 	};
 	struct record_child child = { .p = { .name = argv[0], .to = -1, .from = -1 } };
@@ -551,7 +550,8 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	if (signals_take(true) < 0)
 		return err_why(err, errno, "cannot block signals");
 	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
-		ret = record_extra_of(&r, phases[i].extra ? phases[i].extra->start : phases[i].enter);
+		ret = record_extra_of(&r, phases[i].extra ? phases[i].extra->start
+							  : phases[i].enter);
 	ret = ret ?: record_extra_of(&r, record_qemu.facts);
 	if (!ret && argv[0])
 		ret = record_child_fork(&r, argv, &child);

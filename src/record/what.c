@@ -393,12 +393,17 @@ int record_sched_vmm(struct record *r, uint32_t pid)
 	return filter_set(r, IDLE, &(struct ranges){ 0 });
 }
 
-/* Where vCPUs may run; none: anywhere. */
-static int cpus_find(struct record *r, const struct vm_list *list, struct ranges *l)
-{
-	unsigned long one[CAPTURE_MAX_CPUS / LONG_BITS], all[ARRAY_SIZE(one)] = { 0 };
-	int ret = 0;
+/* ---- the recorder's ---- */
 
+static int arm(struct record *r, const struct vm_list *list)
+{
+	unsigned long one[CAPTURE_MAX_CPUS / LONG_BITS], may[ARRAY_SIZE(one)] = { 0 };
+	const struct ranges all = { 0 };
+	struct ranges ids = { 0 }, cpus = { 0 };
+	bool some = !r->tids.n; /* otherwise the instance has a filter by thread already */
+	int ret = some ? ids_find(r, &ids) : 0;
+
+	/* Where vCPUs may run; none: anywhere. */
 	for (size_t i = 0; i < list->n; i++)
 		for (size_t k = 0; k < list->vm[i].n_vcpus; k++) {
 			memset(one, 0, sizeof(one));
@@ -406,27 +411,14 @@ static int cpus_find(struct record *r, const struct vm_list *list, struct ranges
 				(void)!sched_getaffinity((pid_t)list->vm[i].vcpu[k].tid,
 							 sizeof(one), (cpu_set_t *)one);
 			for (size_t w = 0; w < ARRAY_SIZE(one); w++)
-				all[w] |= one[w];
+				may[w] |= one[w];
 		}
 	for (uint32_t c = 0; c < CAPTURE_MAX_CPUS && c < r->ncpu_max && !ret; c++)
-		if (all[c / LONG_BITS] >> c % LONG_BITS & 1)
-			ret = range_add(l, c, c);
-	ranges_join(l);
-	if (l->n == 1 && !l->v[0].from && l->v[0].to + 1 >= r->ncpu_max)
-		l->n = 0;
-	return ret;
-}
-
-/* ---- the recorder's ---- */
-
-static int arm(struct record *r, const struct vm_list *list)
-{
-	const struct ranges all = { 0 };
-	struct ranges ids = { 0 }, cpus = { 0 };
-	bool some = !r->tids.n; /* otherwise the instance has a filter by thread already */
-	int ret = some ? ids_find(r, &ids) : 0;
-
-	ret = ret ?: cpus_find(r, list, &cpus);
+		if (may[c / LONG_BITS] >> c % LONG_BITS & 1)
+			ret = range_add(&cpus, c, c);
+	ranges_join(&cpus);
+	if (cpus.n == 1 && !cpus.v[0].from && cpus.v[0].to + 1 >= r->ncpu_max)
+		cpus.n = 0;
 	err_why(r->err, ret, "cannot look at the threads of VMs");
 	for (size_t i = 0; i < ARRAY_SIZE(sched_events) && !ret; i++) {
 		/* What was asked for by name has its own filter. An idle CPU's thread is 0. */
