@@ -20,7 +20,7 @@ struct exits_drain {
 
 /* ---- setting up ---- */
 
-static int drain_begin(struct exits_run *x)
+static int drain_start(struct exits_run *x)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	struct exits_drain *d;
@@ -55,13 +55,7 @@ static int drain_begin(struct exits_run *x)
 	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
 	ret = ret ?: live_open(x->k, &d->cpus, x->c->time, &d->live, x->err);
 	ret = ret ?: kinst_tracing(x->k, true, x->err);
-	return ret ?: kinst_events_enable(x->k, x->err);
-}
-
-static int drain_start(struct exits_run *x)
-{
-	int ret = drain_begin(x);
-
+	ret = ret ?: kinst_events_enable(x->k, x->err);
 	if (!ret)
 		sbuf_addf(&x->engine_text,
 			  "kvmft counts: events recorded in %s, %" PRIu64 " KB per CPU, "
@@ -100,31 +94,12 @@ static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct f
 		x->table.thread[at].vcpu = (uint32_t)vcpu;
 }
 
-static void exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
-{
-	struct exits_drain *d = x->drain;
-	size_t threads = x->table.nthread;
-	uint64_t first, second;
-	uint32_t reason;
-
-	if (!fmt_u64(&x->exit->f[0], rec, &first)) {
-		d->damaged++;
-		return;
-	}
-	second = event_u64(x->exit, 1, rec);
-	reason = exit_why(&x->names, first, second).reason;
-	exits_add(&x->table, tid, reason, 1);
-	if (x->c->time)
-		exits_handling_exit(&d->pair, tid, rec->ts, reason);
-	if (x->table.nthread != threads)
-		take_vcpu(x, rec, &x->exit->f[3], tid);
-}
-
 static void take_event(struct exits_run *x, const struct rec *rec)
 {
 	struct exits_drain *d = x->drain;
 	const struct event_type *e = event_type_of(fmt_by_id(x->fmt, rec->id));
 	int32_t tid = fmt_pid(x->fmt, rec);
+	uint64_t first;
 
 	if (e->role == EV_WAKING && e->have) {
 		uint64_t woken = event_u64(e, 0, rec);
@@ -139,8 +114,17 @@ static void take_event(struct exits_run *x, const struct rec *rec)
 		if (u64map_get(&x->table.by_tid, (uint32_t)tid, NULL))
 			exits_time_one(&x->table, (uint32_t)tid, EXITS_HALT,
 				       event_u64(e, 0, rec));
+	} else if (e->role == EV_EXIT && !fmt_u64(&x->exit->f[0], rec, &first)) {
+		d->damaged++;
 	} else if (e->role == EV_EXIT) {
-		exits_take_exit(x, rec, (uint32_t)tid);
+		size_t threads = x->table.nthread;
+		uint32_t reason = exit_why(&x->names, first, event_u64(x->exit, 1, rec)).reason;
+
+		exits_add(&x->table, (uint32_t)tid, reason, 1);
+		if (x->c->time)
+			exits_handling_exit(&d->pair, (uint32_t)tid, rec->ts, reason);
+		if (x->table.nthread != threads)
+			take_vcpu(x, rec, &x->exit->f[3], (uint32_t)tid);
 	} else if (x->c->time && e->role == EV_ENTRY) {
 		uint64_t *woken = x->waking ? xu64map_at(&d->woken, (uint32_t)tid) : NULL;
 

@@ -384,29 +384,6 @@ static int empty_map(struct exits_run *x, bool sums, struct khist *h)
 	return ret ?: control(x, sums, ":cont");
 }
 
-/* The maps are full of threads that no longer exist. While they are emptied, exits go uncounted. */
-static int empty_maps(struct exits_run *x)
-{
-	uint64_t begin = util_now_ns();
-	char text[32];
-	struct khist h;
-	int ret = x->c->time ? empty_map(x, true, &h) : 0;
-
-	ret = ret ?: empty_map(x, false, &h);
-	if (ret)
-		return ret;
-	x->hist->dropped = x->hist->sum_dropped = 0;
-	exits_raw_reset(&x->table);
-	if (!x->screen.on)
-		x->note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "
-			"counted",
-			str_ns(text, sizeof(text), util_now_ns() - begin));
-	x->lost_unknown = true;
-	if (x->c->interval.set || x->c->top)
-		exits_prune(&x->table);
-	return 0;
-}
-
 /* Exits go on meanwhile: sums are read last, so no maximum of a run is above its total. */
 static int read_times(struct exits_run *x, bool last, struct khist *h)
 {
@@ -418,6 +395,8 @@ static int read_times(struct exits_run *x, bool last, struct khist *h)
 static int hist_read(struct exits_run *x, bool last)
 {
 	struct khist h, other;
+	uint64_t begin;
+	char text[32];
 	int ret = 0;
 
 	x->hist->last = last;
@@ -433,10 +412,25 @@ static int hist_read(struct exits_run *x, bool last)
 		ret = read_map(x, "kvm", event_name(EV_VCPU_WAKEUP), HALT_MAP, take_halt, &other);
 		x->lost_time |= !ret && other.dropped;
 	}
-	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
-	    exits_ended(&x->table) > h.entries / 4)
-		ret = empty_maps(x);
-	return ret;
+	if (ret || last || h.entries <= x->hist->size / 4 * 3 ||
+	    exits_ended(&x->table) <= h.entries / 4)
+		return ret;
+	/* The maps are full of threads that are gone; exits go uncounted while they are emptied. */
+	begin = util_now_ns();
+	ret = x->c->time ? empty_map(x, true, &other) : 0;
+	ret = ret ?: empty_map(x, false, &other);
+	if (ret)
+		return ret;
+	x->hist->dropped = x->hist->sum_dropped = 0;
+	exits_raw_reset(&x->table);
+	if (!x->screen.on)
+		x->note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "
+			"counted",
+			str_ns(text, sizeof(text), util_now_ns() - begin));
+	x->lost_unknown = true;
+	if (x->c->interval.set || x->c->top)
+		exits_prune(&x->table);
+	return 0;
 }
 
 const struct exits_engine exits_engine_hist = {

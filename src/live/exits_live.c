@@ -296,55 +296,38 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return !a ? b : !b ? a : MIN(a, b);
 }
 
-struct due {
-	uint64_t end, table, tick, alive;
-};
-
-static int do_due(struct exits_run *x, struct due *d)
-{
-	uint64_t now = util_now_ns(), step = interval_ns(x);
-	int ret = 0;
-
-	if (x->engine->tick && now >= d->tick) {
-		ret = x->engine->tick(x);
-		d->tick = util_now_ns() + (uint64_t)x->engine->tick_ms * 1000000;
-	}
-	if (!ret && now >= d->alive) {
-		ret = exits_who_tick(x);
-		if (exits_target_gone(x))
-			x->end = EXITS_TARGET_GONE;
-		d->alive = now + (uint64_t)ALIVE_MS * 1000000;
-	}
-	if (!ret && x->rescan_ns && now >= x->rescan_ns)
-		ret = exits_who_tick(x);
-	if (d->end && now >= d->end && !x->end)
-		x->end = EXITS_DURATION;
-	/* At the end a table is printed anyway. */
-	if (!ret && step && now >= d->table && !x->end) {
-		ret = show_interval(x, false);
-		d->table += step;
-		d->table = MAX(d->table, util_now_ns());
-	}
-	return ret;
-}
-
 static int wait_loop(struct exits_run *x)
 {
 	uint64_t step = interval_ns(x), now = x->begin_ns;
-	struct due d = {
-		.end = x->c->duration.set ? now + x->c->duration.v : 0,
-		.table = step ? now + step : 0, .tick = x->engine->tick ? now : 0,
-		.alive = now,
-	};
+	uint64_t end = x->c->duration.set ? now + x->c->duration.v : 0, alive = now;
+	uint64_t table = step ? now + step : 0, due = x->engine->tick ? now : 0;
 	int ret = 0;
 
 	while (!x->end && !ret) {
-		uint64_t when = earlier(d.end, d.table);
-
-		when = earlier(earlier(when, d.tick), earlier(d.alive, x->rescan_ns));
-		ret = wait_until(x, when);
-		if (!ret && !x->end)
-			ret = do_due(x, &d);
+		ret = wait_until(x, earlier(earlier(earlier(end, table), due),
+					    earlier(alive, x->rescan_ns)));
+		if (ret || x->end)
+			break;
+		now = util_now_ns();
+		if (x->engine->tick && now >= due) {
+			ret = x->engine->tick(x);
+			due = util_now_ns() + (uint64_t)x->engine->tick_ms * 1000000;
+		}
+		if (!ret && now >= alive) {
+			ret = exits_who_tick(x);
+			if (exits_target_gone(x))
+				x->end = EXITS_TARGET_GONE;
+			alive = now + (uint64_t)ALIVE_MS * 1000000;
+		}
+		if (!ret && x->rescan_ns && now >= x->rescan_ns)
+			ret = exits_who_tick(x);
+		if (end && now >= end && !x->end)
+			x->end = EXITS_DURATION;
+		/* At the end a table is printed anyway. */
+		if (!ret && step && now >= table && !x->end) {
+			ret = show_interval(x, false);
+			table = MAX(table + step, util_now_ns());
+		}
 	}
 	if (ret || x->end == EXITS_READER_GONE || x->end == EXITS_COUNT)
 		return ret;
