@@ -296,8 +296,8 @@ void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, e
 		    t - c->t_entry <= slack)
 			continue;
 		/*
-		 * What is posted waits for the guest's interrupts to be on: they are only behind the
-		 * HLT that follows STI, and on arm64 not even then: the first halt proves nothing.
+		 * What is posted waits for the guest's interrupts to be on: only behind the HLT
+		 * that follows STI, and on arm64 not even then. The first halt proves nothing.
 		 */
 		if (!c->injected && what != PAST_ALL) {
 			c->halted |= what == PAST_HALT;

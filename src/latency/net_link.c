@@ -85,41 +85,34 @@ void net_dropped(struct lat *l, uint32_t dev, bool out)
 }
 
 /* What was sent or received before it was known that these may belong together counts, too. */
-static void link_add(struct lat *l, uint32_t sender, uint32_t receiver)
-{
-	struct net_queue *s = queue_of(l, sender), *g = queue_of(l, receiver);
-	struct {
-		uint64_t vm;
-		uint32_t tap, dev;
-	} id = { s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev };
-	struct net_link *k;
-	struct net_pair *pair;
-
-	if (s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
-		return;
-	pair = xu64map_elem(&l->net->pair_at, hash_bytes(&l->net->key, &id, sizeof(id)),
-			    &l->net->pair, &l->net->pair_cap, sizeof(*pair));
-	k = xarray_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
-	if (!s->nlink)
-		net_count(l, l->net->sent, s, s->q.next - s->q.first);
-	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
-	*k = (struct net_link){ .sender = sender,
-				.receiver = receiver,
-				.pair = (uint32_t)(pair - l->net->pair) };
-	k->proven = k->told = s->q.first;
-	k->proven_at = k->told_at = g->q.first;
-	if (s->q.first || g->q.first) /* not from the beginning of both captures */
-		k->start = NET_LOST;
-}
-
 static void links_add(struct lat *l, uint32_t at)
 {
 	for (uint32_t i = 0; i < l->net->queue_at.n; i++) {
-		const struct net_queue *q = queue_of(l, at), *o = queue_of(l, i);
+		struct net_queue *q = queue_of(l, at), *o = queue_of(l, i);
+		struct net_queue *s = q->sent ? q : o, *g = q->sent ? o : q;
+		struct {
+			uint64_t vm;
+			uint32_t tap, dev;
+		} id = { s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev };
+		struct net_link *k;
+		struct net_pair *pair;
 
-		if (o->vm == q->vm && o->out == q->out && o->sent != q->sent &&
-		    o->number == q->number && l->net->dev[o->dev].end)
-			link_add(l, q->sent ? at : i, q->sent ? i : at);
+		if (o->vm != q->vm || o->out != q->out || o->sent == q->sent ||
+		    o->number != q->number || !l->net->dev[o->dev].end ||
+		    s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
+			continue;
+		pair = xu64map_elem(&l->net->pair_at, hash_bytes(&l->net->key, &id, sizeof(id)),
+				    &l->net->pair, &l->net->pair_cap, sizeof(*pair));
+		k = xarray_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
+		if (!s->nlink)
+			net_count(l, l->net->sent, s, s->q.next - s->q.first);
+		s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
+		*k = (struct net_link){ .sender = q->sent ? at : i, .receiver = q->sent ? i : at,
+					.pair = (uint32_t)(pair - l->net->pair) };
+		k->proven = k->told = s->q.first;
+		k->proven_at = k->told_at = g->q.first;
+		if (s->q.first || g->q.first) /* not from the beginning of both captures */
+			k->start = NET_LOST;
 	}
 }
 

@@ -242,30 +242,6 @@ static bool wanted(const struct lat *l, const struct lat_vcpu *v)
 	return l->o.want[LAT_SCHED] && !l->o.cases_only && lat_wanted(l, (int64_t)v->vm, v->id);
 }
 
-/* v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
- * [v->thief_since, t]. */
-static void lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
-{
-	struct lat_case c;
-	struct lat_group *g;
-
-	if (!wanted(l, v))
-		return;
-	c = (struct lat_case){
-		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - v->steal_begin), .known = 1,
-	};
-	g = lat_hit_group(l, LAT_T_SCHED, v, v->steal_begin, &c);
-	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
-	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
-	l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
-	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
-	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
-	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
-	c.stage_time[0] = c.time;
-	lat_case_add(l, LAT_T_SCHED, g, &c);
-}
-
 static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 {
 	if (!tid)
@@ -285,43 +261,18 @@ static bool is_known(const struct lat_cpu *c, uint64_t from, uint64_t to)
 	return c && c->known && (!c->perhaps || from <= c->since || c->left == to);
 }
 
-/* What ran on c since `from`; the first and the last together, if some came between unseen. */
-static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from,
-				     uint64_t to, uint32_t *index)
-{
-	bool known = is_known(c, from, to), several = known && are_several(c),
-	     first = known && from <= c->since, more;
-	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
-	struct lat_group *g;
-	int n = 0;
-
-	if (several)
-		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24
-			     : 1ull << 50;
-	g = lat_group_get(l, LAT_T_STEALER, -1, key, index);
-	g->rest = !known || (!several && !c->tid);
-	if (!known)
-		snprintf(g->name, sizeof(g->name), "(not known)");
-	else if (several && first)
-		n = thief_name(l, c->tid, g->name, sizeof(g->name));
-	more = known && !(several && first && c->tid == c->last);
-	if (several)
-		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s...%s", n ? " " : "",
-			      more ? " " : "");
-	if (more)
-		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
-	return g;
-}
-
 static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
 {
 	uint64_t from = v->thief_since;
-	bool known = is_known(c, from, t);
+	bool known = is_known(c, from, t), several = known && are_several(c),
+	     first = known && from <= c->since, more;
+	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
 	struct lat_case k;
 	struct lat_group *g;
+	int n = 0;
 
 	v->thief_since = t;
-	if (known && are_several(c) && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
+	if (several && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
 		l->unseen_switches = true;
 	if (!wanted(l, v))
 		return;
@@ -334,7 +285,22 @@ static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c
 	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
 	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
 	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
-	g = thief_group(l, c, from, t, &k.group);
+	/* What ran on c: the first and the last together, if some came between unseen. */
+	if (several)
+		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24
+			     : 1ull << 50;
+	g = lat_group_get(l, LAT_T_STEALER, -1, key, &k.group);
+	g->rest = !known || (!several && !c->tid);
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "(not known)");
+	else if (several && first)
+		n = thief_name(l, c->tid, g->name, sizeof(g->name));
+	more = known && !(several && first && c->tid == c->last);
+	if (several)
+		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s...%s", n ? " " : "",
+			      more ? " " : "");
+	if (more)
+		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
 	k.stage_time[0] = k.time;
 	lat_case_add(l, LAT_T_STEALER, g, &k);
@@ -425,10 +391,27 @@ static void queue_leave(struct lat *l, struct lat_vcpu *v)
 	v->queued = false;
 }
 
+/* v was robbed of its CPU in [v->steal_begin, t]. */
 static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
+	struct lat_case c = {
+		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
+		.time = lat_span(l, t - v->steal_begin), .known = 1,
+	};
+	struct lat_group *g;
+
 	lat_thief(l, v, v->queued ? cpu_now(l, v->steal_cpu) : NULL, t);
-	lat_stolen(l, v, t);
+	if (wanted(l, v)) {
+		g = lat_hit_group(l, LAT_T_SCHED, v, v->steal_begin, &c);
+		l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
+		l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
+		l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
+		snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
+		c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
+		c.known |= v->state == VS_PREEMPTED ? 2 : 4;
+		c.stage_time[0] = c.time;
+		lat_case_add(l, LAT_T_SCHED, g, &c);
+	}
 	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
 	queue_leave(l, v);
 }

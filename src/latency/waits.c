@@ -58,26 +58,6 @@ void lat_wait_accept(struct lat *l, const struct lat_vcpu *v, const struct irq_c
 	d->net += c->did == DID_NET;
 }
 
-static const struct irq_chain *ended_by(const struct lat *l, const struct lat_vcpu *v)
-{
-	const struct irq_chain *found = NULL, *in = NULL, *pending = NULL;
-
-	for (int i = lat_chain_next(v, -1); i >= 0; i = lat_chain_next(v, i)) {
-		const struct irq_chain *c = &v->chain[i];
-
-		if (c->t_accept > v->halt && (!found || c->t_accept < found->t_accept))
-			found = c;
-		if (c->injected && c->t_inject > v->halt)
-			in = c;
-		else if (!c->entered && (!pending || c->t_accept < pending->t_accept))
-			pending = c;
-	}
-	/* Where none is seen to go in, those of before still look as if they were pending. */
-	if (!(l->recorded & (EVID_INJECT | EVID_TAKES)))
-		return NULL;
-	return found ?: in ?: pending;
-}
-
 static unsigned int waited_for(const struct lat *l, const struct lat_vcpu *v,
 			       const struct irq_chain *c, const struct lat_device *d)
 {
@@ -125,12 +105,25 @@ static void wait_over(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	static const char *const names[] = { "disk", "net", "timer", "another vCPU", "unknown" };
 	static const char *const from[] = { "", " (MSI)", " (line)", "", " (irqfd)", " (SynIC)", "" };
-	const struct irq_chain *c = ended_by(l, v);
-	const struct lat_device *d = c ? lat_wait_device(l, v, c) : NULL;
-	unsigned int what = waited_for(l, v, c, d);
+	const struct irq_chain *c, *found = NULL, *in = NULL, *pending = NULL;
+	const struct lat_device *d;
+	unsigned int what;
 	struct lat_wait *w = &v->wait;
 	char who[24] = "";
 
+	for (int i = lat_chain_next(v, -1); i >= 0; i = lat_chain_next(v, i)) {
+		c = &v->chain[i];
+		if (c->t_accept > v->halt && (!found || c->t_accept < found->t_accept))
+			found = c;
+		if (c->injected && c->t_inject > v->halt)
+			in = c;
+		else if (!c->entered && (!pending || c->t_accept < pending->t_accept))
+			pending = c;
+	}
+	/* Where none is seen to go in, those of before still look as if they were pending. */
+	c = l->recorded & (EVID_INJECT | EVID_TAKES) ? found ?: in ?: pending : NULL;
+	d = c ? lat_wait_device(l, v, c) : NULL;
+	what = waited_for(l, v, c, d);
 	if (!lat_wanted(l, (int64_t)v->vm, v->id))
 		return;
 	lat_waits_ran(l, v->vm, v->id, 0, LAT_NOT_SEEN);
