@@ -257,35 +257,28 @@ const char *cli_nearest_cmd(const char *name)
 	return nearest_in(kvmft_cmds, 0, name);
 }
 
-/*
- * Waits for a reader of messages that has stopped; but recorders block the signals that end them,
- * and then nothing else would. After such a signal there are no messages any more.
- */
-static void wait_for_reader(void)
+void cli_say(const char *cmd, const char *text)
 {
+	unsigned int width = page_width_of_messages();
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	const char *blank = cmd ? " " : "";
 	sigset_t blocked;
 	bool told = false;
 
-	if (sigprocmask(SIG_BLOCK, NULL, &blocked) || !sigismember(&blocked, SIGTERM))
-		return;
-	while (!told && !poll(&p, 1, 200))
-		told = signal_told();
+	cmd = cmd ?: "";
+	/*
+	 * Waits for a reader that has stopped; but recorders block the signals that end them, and
+	 * then nothing else would. After such a signal there are no messages any more.
+	 */
+	if (!sigprocmask(SIG_BLOCK, NULL, &blocked) && sigismember(&blocked, SIGTERM))
+		while (!told && !poll(&p, 1, 200))
+			told = signal_told();
 	if (told) {
 		_cleanup_close_ int nowhere = open("/", O_PATH | O_CLOEXEC); /* confined, too */
 
 		if (nowhere >= 0)
 			(void)dup3(nowhere, STDERR_FILENO, O_CLOEXEC);
 	}
-}
-
-void cli_say(const char *cmd, const char *text)
-{
-	unsigned int width = page_width_of_messages();
-	const char *blank = cmd ? " " : "";
-
-	cmd = cmd ?: "";
-	wait_for_reader();
 	if (width >= 2 * HELP_INDENT && !strchr(text, '\n')) /* lines of the kernel stay */
 		cli_fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true,
 			 stderr);

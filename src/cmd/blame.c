@@ -408,30 +408,25 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	return captures_first(opts, o, err);
 }
 
-/* --from-marker and --to-marker, as events with a filter. */
-static int blame_markers(struct blame_opts_given *o, struct kvmft_err *err)
+static int blame_output(void *opts, int argc, struct kvmft_err *err)
 {
+	struct blame_opts_given *o = opts;
+	struct blame_cmd m = { .o = o, .v.err = err };
 	const char *text[2] = { o->from_marker, o->to_marker };
+	int ret;
 
-	if (!text[0] && !text[1])
-		return 0;
-	for (int i = 0; i < 2; i++)
+	/* --from-marker and --to-marker, as events with a filter. */
+	for (int i = 0; i < 2 && (text[0] || text[1]); i++)
 		if (!text[i] || !text[i][0] || strlen(text[i]) > 200 || strpbrk(text[i], "\"*?[\\"))
 			return err_usage(err, "--from-marker and --to-marker: both are needed, each of 1 to 200 "
 					 "letters without any of \"*?[\\: else --from-event");
 		else
 			snprintf(o->marker[i], sizeof(o->marker[i]), "ftrace:print/buf ~ \"*%s*\"/", text[i]);
-	if (o->spans.from || o->spans.to)
+	if ((text[0] || text[1]) && (o->spans.from || o->spans.to))
 		return err_usage(err, "--from-marker and --from-event exclude each other");
-	o->spans = (struct spans_opts){ o->marker[0], o->marker[1], o->spans.key };
-	return 0;
-}
-
-static int blame_output(void *opts, int argc, struct kvmft_err *err)
-{
-	struct blame_opts_given *o = opts;
-	struct blame_cmd m = { .o = o, .v.err = err };
-	int ret = blame_markers(o, err) ?: sink_file_open(opts, argc, err);
+	if (text[0] || text[1])
+		o->spans = (struct spans_opts){ o->marker[0], o->marker[1], o->spans.key };
+	ret = sink_file_open(opts, argc, err);
 
 	if (o->v.naming && !o->at && !o->v.from && !o->v.to && !o->last.set)
 		o->last = (struct opt_u64){ .v = 1000000000, .set = true };

@@ -112,12 +112,15 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 /* ---- values ---- */
 
 /* "12.5" is 12 s and 500 ms: up to nine digits, as ftrace and perf print stamps. */
-static int parse_seconds(char *text, char *dot, uint64_t *v)
+static int parse_value(char *text, bool cycles, uint64_t *v)
 {
+	char *dot = cycles ? NULL : strchr(text, '.');
+	size_t digits = dot ? strlen(dot + 1) : 0;
 	uint64_t sec, frac;
-	size_t digits = strlen(dot + 1);
 	int ret;
 
+	if (!dot)
+		return parse_bits64(text, v);
 	*dot = 0;
 	/* 0x is for whole numbers */
 	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
@@ -134,13 +137,6 @@ static int parse_seconds(char *text, char *dot, uint64_t *v)
 	if (__builtin_mul_overflow(sec, 1000000000u, &sec) || __builtin_add_overflow(sec, frac, v))
 		return -ERANGE;
 	return 0;
-}
-
-static int parse_value(char *text, bool cycles, uint64_t *v)
-{
-	char *dot = cycles ? NULL : strchr(text, '.');
-
-	return dot ? parse_seconds(text, dot, v) : parse_bits64(text, v);
 }
 
 /* ---- converting ---- */

@@ -162,30 +162,6 @@ static void side_losses(struct run *run, const struct diff_side *s)
 		cli_note("%s: %s", s->path, s->cap->damage[i].text);
 }
 
-static int side_exits(struct run *run, struct diff_side *s)
-{
-	int ret = window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
-				cli_note, run->err);
-
-	ret = ret ?: diff_exits(s, &run->ro, run->err);
-	if (ret)
-		return ret;
-	side_losses(run, s);
-	if (!report_totals(s->r)->exits || !report_totals(s->r)->entries)
-		return run->ro.has_from || run->ro.has_to ?
-			       err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s "
-				       "at that time", s->path) :
-			       err_lack(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s",
-					s->path);
-	if (report_totals(s->r)->crowded || report_totals(s->r)->no_hist)
-		sink_remark(&run->remarks,
-			    "%s: more keys than are kept in memory: exits are missing", s->path);
-	if (s->cap->flight && !run->o->from)
-		sink_remark(&run->remarks,
-			    "%s: a flight recorder's: only its last snapshot is compared", s->path);
-	return 0;
-}
-
 /* What --op counts. */
 struct side_ops {
 	struct diff_side *s;
@@ -271,7 +247,27 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 static int one_of_side(struct run *run, const struct recording *from, struct diff_side *s,
 		       struct view *v)
 {
-	return side_open(run, from, s, v) ?: side_exits(run, s) ?: side_timeline(run, s, v);
+	int ret = side_open(run, from, s, v);
+
+	ret = ret ?: window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro, cli_note,
+			    run->err);
+	ret = ret ?: diff_exits(s, &run->ro, run->err);
+	if (ret)
+		return ret;
+	side_losses(run, s);
+	if (!report_totals(s->r)->exits || !report_totals(s->r)->entries)
+		return run->ro.has_from || run->ro.has_to ?
+			       err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s "
+				       "at that time", s->path) :
+			       err_lack(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s",
+					s->path);
+	if (report_totals(s->r)->crowded || report_totals(s->r)->no_hist)
+		sink_remark(&run->remarks,
+			    "%s: more keys than are kept in memory: exits are missing", s->path);
+	if (s->cap->flight && !run->o->from)
+		sink_remark(&run->remarks,
+			    "%s: a flight recorder's: only its last snapshot is compared", s->path);
+	return side_timeline(run, s, v);
 }
 
 static int side(struct run *run, int i)
