@@ -136,7 +136,7 @@ static void pf_irq_host(struct out *o, const struct tl_item *i, const struct evi
 	if (accept) {
 		flow = flow_accept(p, q, vector);
 	} else if ((irq = irq_of(p, q, vector, true))) {
-		/* The last one was, and another waits: its handler was not seen, or is not recorded. */
+		/* The last one was, and another waits: its handler was not seen. */
 		if (irq->injected && irq->next && !(evinfo_u64(e, i, 2, &again) && again))
 			(void)flow_take(irq);
 		irq->flow = flow = irq->flow ?: ++p->next_flow;

@@ -379,28 +379,6 @@ static void json_offset(struct json *j, const struct solve_result *r)
 	json_put_u64(j, "pairs", r->pairs);
 }
 
-static void json_solution(struct json *j, const struct verify_guest *g)
-{
-	const struct solution *sol = verify_solution(g);
-
-	json_key(j, "solution");
-	if (!sol->r.found) {
-		json_null(j);
-		return;
-	}
-	json_object_begin(j);
-	json_offset(j, &sol->r);
-	json_put_array(j, "vcpus");
-	for (size_t i = 0; i < sol->n_own; i++) {
-		json_object_begin(j);
-		json_put_u64(j, "vcpu", sol->own[i].id);
-		json_offset(j, &sol->own[i].r);
-		json_object_end(j);
-	}
-	json_array_end(j);
-	json_object_end(j);
-}
-
 void verify_json(const struct verify *v, struct sbuf *b)
 {
 	struct json j;
@@ -411,6 +389,7 @@ void verify_json(const struct verify *v, struct sbuf *b)
 	json_put_array(&j, "guests");
 	for (size_t i = 0; i < v->p->nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
+		const struct solution *sol = verify_solution(g);
 		struct row o;
 
 		row_json(&o, &j, false);
@@ -427,7 +406,22 @@ void verify_json(const struct verify *v, struct sbuf *b)
 		json_put_u64(&j, "outside_recording", g->a.total.apart);
 		json_put_u64(&j, "checked_pct", g->a.share);
 		stats_cells(&o, v, true, &g->a.total);
-		json_solution(&j, g);
+		json_key(&j, "solution");
+		if (sol->r.found) {
+			json_object_begin(&j);
+			json_offset(&j, &sol->r);
+			json_put_array(&j, "vcpus");
+			for (size_t k = 0; k < sol->n_own; k++) {
+				json_object_begin(&j);
+				json_put_u64(&j, "vcpu", sol->own[k].id);
+				json_offset(&j, &sol->own[k].r);
+				json_object_end(&j);
+			}
+			json_array_end(&j);
+			json_object_end(&j);
+		} else {
+			json_null(&j);
+		}
 		json_lines(&j, v, g, PART_HOST);
 		json_lines(&j, v, g, PART_VCPU);
 		json_lines(&j, v, g, PART_SLICE);

@@ -540,37 +540,28 @@ const char *view_cycles(const char *format, int kind)
 	return fmt && fmt->only_ns ? "what the trace calls a ns is a cycle" : "times are in cycles";
 }
 
-/* Can the format be written in that clock, and there? Cycles go as ns if the rate is unknown. */
-static int view_check(struct view *v, const struct out_format *fmt)
+int view_output(struct view *v, const struct out_format *fmt, struct outfile *file, FILE *f)
 {
 	struct out_clock *c = &v->clock;
-	const struct capture *cap = c->map->cap;
+	const struct capture *cap = fmt ? c->map->cap : NULL;
+	bool ns = fmt && fmt->only_ns;
+	int ret = 0, fd;
 
-	if (fmt->only_ns && cap->clock && !cap_in_tsc(cap) && !clock_trace_is_ns(cap->clock))
-		return err_set(
-			v->err, ENODATA,
-			"format %s has times in ns, and %s was recorded with the trace clock "
-			"%s, which is not a time",
-			fmt->name, cap->path, cap->clock);
-	if (fmt->only_ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
+	v->file = file;
+	/* Can the format be written in that clock, and there? */
+	if (ns && cap->clock && !cap_in_tsc(cap) && !clock_trace_is_ns(cap->clock))
+		return err_set(v->err, ENODATA, "format %s has times in ns, and %s was recorded with the "
+			       "trace clock %s, which is not a time", fmt->name, cap->path, cap->clock);
+	if (ns && c->no_rate) { /* ... then what it calls a ns is a cycle */
 		c->kind = OUT_CLOCK_NS;
 		c->khz = 1000000;
 	}
-	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
+	if (ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(v->err, "format %s has times in ns: use a --clock other than %s",
 				 fmt->name, out_clock_names[c->kind]);
-	if (fmt->binary && !v->file && isatty(STDOUT_FILENO))
+	if (fmt && fmt->binary && !v->file && isatty(STDOUT_FILENO))
 		return err_usage(v->err, "format %s is not for a terminal: use -o OUT", fmt->name);
-	return 0;
-}
-
-int view_output(struct view *v, const struct out_format *fmt, struct outfile *file, FILE *f)
-{
-	int ret, fd;
-
-	v->file = file;
-	ret = fmt ? view_check(v, fmt) : 0;
-	if (!ret && v->p)
+	if (v->p)
 		ret = outfile_check(file, NULL, v->p->t, v->o->trace_events, v->err);
 	if (ret)
 		return ret;
