@@ -456,29 +456,6 @@ struct receive {
 	bool ended, told;
 };
 
-static int make_place(struct receive *r)
-{
-	_cleanup_free_ char *base = NULL;
-	struct side *s = &r->side;
-	int ret;
-
-	r->shown = capw_parent_shown(r->c->output);
-	if (!r->shown)
-		return err_set(r->err, ENOMEM, "out of memory");
-	r->dir = capw_parent_open(r->c->output, &base, r->err);
-	if (r->dir < 0)
-		return r->dir;
-	ret = capw_name_init(&s->place, r->dir, r->shown, base,
-			     r->c->force ? CAPW_REPLACE : CAPW_REFUSE, r->err);
-	ret = ret ?: capw_create(&s->place, &s->w, r->err);
-	r->store = (struct side_store){
-		.w = s->w, .in = r->c->in,
-		.limits = { r->c->max_size.v, side_least_free(r->dir, &r->c->min_free),
-			    r->c->keep.v },
-	};
-	return ret;
-}
-
 static void receive_store(void *arg, int said)
 {
 	struct receive *r = arg;
@@ -578,12 +555,25 @@ int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err 
 {
 	struct receive r = {
 		.c = c, .note = note, .err = err, .dir = -1, .sigfd = -1,
+		.shown = capw_parent_shown(c->output),
 		.side = { .to = -1, .from = -1, .words = -1 },
 	};
+	_cleanup_free_ char *base = NULL;
 	mode_t old = umask(077);
 	int ret = r.sigfd = signal_fd_open(0);
 
-	ret = ret < 0 ? err_why(err, ret, "cannot wait for signals") : make_place(&r);
+	ret = ret < 0 ? err_why(err, ret, "cannot wait for signals")
+		      : r.shown ? 0 : err_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		ret = MIN(r.dir = capw_parent_open(c->output, &base, err), 0);
+	ret = ret ?: capw_name_init(&r.side.place, r.dir, r.shown, base,
+				    c->force ? CAPW_REPLACE : CAPW_REFUSE, err);
+	ret = ret ?: capw_create(&r.side.place, &r.side.w, err);
+	r.store = (struct side_store){
+		.w = r.side.w, .in = c->in,
+		.limits = { c->max_size.v, r.dir < 0 ? 0 : side_least_free(r.dir, &c->min_free),
+			    c->keep.v },
+	};
 	ret = ret ?: side_fork(&r.side, receive_store, &r, err);
 	ret = ret ?: receive_wait(&r);
 	ret = receive_result(&r, ret);

@@ -157,53 +157,44 @@ static uint64_t cpu_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A sub-buffer of each CPU in turn: what one look does not get to is left to the next, or lost. */
-static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
-{
-	struct stuck_events *ev = &s->ev;
-	int ret = 0;
-
-	*got = 0;
-	for (size_t i = 0; i < ev->cpus.n && !ret; i++) {
-		struct subbuf sb;
-		struct rec rec;
-		ssize_t n;
-		int fd;
-
-		if (*got && !all && cpu_now_ns() >= until)
-			break;
-		/* One sub-buffer: its size, 0 when there is none, -errno. */
-		fd = ev->raw[ev->next_cpu++ % ev->cpus.n];
-		do {
-			n = read(fd, s->ev.buf, s->ev.geom.size);
-		} while (n < 0 && errno == EINTR);
-		if (n < 0)
-			n = errno == EAGAIN ? 0 : -errno;
-		else
-			n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
-		/* What cannot be read counts as lost: only a part is needed. */
-		if (n > 0 && !subbuf_begin(&sb, ev->buf, &ev->geom))
-			while (subbuf_next(&sb, &rec) > 0) {
-				ev->read++;
-				stuck_watch_take(s, event_type_of(fmt_by_id(ev->fmt, rec.id)),
-						 &rec);
-			}
-		ret = (int)MIN(n, 0);
-		*got += (size_t)MAX(n, 0);
-	}
-	return ret;
-}
-
 int stuck_watch_read(struct stuck *s, uint64_t ns, bool last)
 {
+	struct stuck_events *ev = &s->ev;
 	uint64_t until = cpu_now_ns() + ns;
 	int ret = last ? kinst_events_disable(s->k) : 0;
 	bool all = last;
 	size_t got = 1;
 
-	while (got && !ret && (all || cpu_now_ns() < until)) {
-		ret = read_pass(s, until, all, &got);
-		all = false;
+	/* A sub-buffer of each CPU in turn: what a look does not get to is for the next. */
+	for (; got && !ret && (all || cpu_now_ns() < until); all = false) {
+		got = 0;
+		for (size_t i = 0; i < ev->cpus.n && !ret; i++) {
+			struct subbuf sb;
+			struct rec rec;
+			ssize_t n;
+			int fd;
+
+			if (got && !all && cpu_now_ns() >= until)
+				break;
+			/* One sub-buffer: its size, 0 when there is none, -errno. */
+			fd = ev->raw[ev->next_cpu++ % ev->cpus.n];
+			do {
+				n = read(fd, s->ev.buf, s->ev.geom.size);
+			} while (n < 0 && errno == EINTR);
+			if (n < 0)
+				n = errno == EAGAIN ? 0 : -errno;
+			else
+				n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
+			/* What cannot be read counts as lost: only a part is needed. */
+			if (n > 0 && !subbuf_begin(&sb, ev->buf, &ev->geom))
+				while (subbuf_next(&sb, &rec) > 0) {
+					ev->read++;
+					stuck_watch_take(
+						s, event_type_of(fmt_by_id(ev->fmt, rec.id)), &rec);
+				}
+			ret = (int)MIN(n, 0);
+			got += (size_t)MAX(n, 0);
+		}
 	}
 	return err_why(s->err, ret, "cannot read the ring");
 }
