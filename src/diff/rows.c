@@ -23,11 +23,7 @@
  */
 
 enum place {
-	PLACE_CAUSE,
-	PLACE_TIME,
-	PLACE_LATENCY,
-	PLACE_SMALL,
-	PLACE_NOISE,
+	PLACE_CAUSE, PLACE_TIME, PLACE_LATENCY, PLACE_SMALL, PLACE_NOISE,
 };
 
 /* A row's place, found before the rows are sorted. */

@@ -22,12 +22,9 @@ static const struct wanted {
 	enum rplan_kind kind;
 	bool split;
 } wanted[] = {
-	{ EV_ENTRY, RE_ENTRY, false },
-	{ EV_EXIT, RE_EXIT, false },
-	{ EV_USER_EXIT, RE_USER, true },
-	{ EV_PIO, RE_RESUME, true },
-	{ EV_MMIO, RE_RESUME, true },
-	{ EV_INJECT, RE_RESUME, true },
+	{ EV_ENTRY, RE_ENTRY, false }, { EV_EXIT, RE_EXIT, false },
+	{ EV_USER_EXIT, RE_USER, true }, { EV_PIO, RE_RESUME, true },
+	{ EV_MMIO, RE_RESUME, true }, { EV_INJECT, RE_RESUME, true },
 	{ EV_IOCTL, RE_IOCTL, true },
 	{ EV_VCPU_WAKEUP, RE_WAKEUP, true },
 	{ EV_HALT_POLL, RE_POLL, true },

@@ -24,12 +24,7 @@ static const char *const measure_texts[DIFF_MEASURES] = {
 	[DIFF_P50] = "median time",
 	[DIFF_P99] = "99 % below",
 	[DIFF_SHARE] = "of a CPU",
-	"in kernel",
-	"in user space",
-	"polling",
-	"asleep",
-	"waiting",
-	"preempted",
+	"in kernel", "in user space", "polling", "asleep", "waiting", "preempted",
 };
 
 static void value_text(const struct diff *d, enum diff_measure m, double v, char *buf, size_t n)

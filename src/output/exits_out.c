@@ -212,12 +212,7 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 }
 
 enum metric_kind {
-	METRIC_COUNT,
-	METRIC_TIMED,
-	METRIC_TOTAL,
-	METRIC_MAX,
-	METRIC_EXITS,
-	METRIC_WAKES,
+	METRIC_COUNT, METRIC_TIMED, METRIC_TOTAL, METRIC_MAX, METRIC_EXITS, METRIC_WAKES,
 	METRIC_HALTS, /* histograms */
 };
 

@@ -95,14 +95,7 @@ struct pf_track {
 
 enum pf_kind {
 	PF_SOURCE = 1,
-	PF_CPU,
-	PF_VM,
-	PF_VCPU,
-	PF_TASKS,
-	PF_THREAD,
-	PF_LOST,
-	PF_REMARK,
-	PF_IO,
+	PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK, PF_IO,
 	PF_SPIKES
 };
 

@@ -11,12 +11,7 @@
 
 /* What the guest did before it read its TSC; it goes through all of them, again and again. */
 enum truth_step {
-	TRUTH_BEGIN,
-	TRUTH_CPUID,
-	TRUTH_MSR,
-	TRUTH_PIO,
-	TRUTH_MMIO,
-	TRUTH_HALT,
+	TRUTH_BEGIN, TRUTH_CPUID, TRUTH_MSR, TRUTH_PIO, TRUTH_MMIO, TRUTH_HALT,
 	TRUTH_STEPS
 };
 

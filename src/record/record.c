@@ -62,15 +62,7 @@ static void progress_tell(struct record *r)
 #define ROTATE_LEAD_NS 100000000ull
 
 enum {
-	W_SIGNAL,
-	W_STORE,
-	W_TICK,
-	W_TRIGGER,
-	W_ROTATE,
-	W_FLUSH,
-	W_DURATION,
-	W_CAME,
-	W_LOOK,
+	W_SIGNAL, W_STORE, W_TICK, W_TRIGGER, W_ROTATE, W_FLUSH, W_DURATION, W_CAME, W_LOOK,
 	W_CONTROL,
 	W_COUNT
 };

@@ -324,25 +324,12 @@ static bool is_halted(const struct stuck_obs *o, const struct stuck_verdict *v)
 
 /* Functions in which a kernel does nothing but wait. */
 static const char *const waits[] = {
-	"delay_",
-	"__delay",
-	"__const_udelay",
-	"__udelay",
-	"__ndelay",
-	"__timer_delay",
-	"panic",
-	"read_tsc",
-	"arch_counter_get",
-	"csd_lock_wait",
-	"smp_call_function_many_cond",
-	"native_queued_spin_lock_slowpath",
-	"__pv_queued_spin_lock_slowpath",
-	"queued_spin_lock_slowpath",
-	"queued_read_lock_slowpath",
-	"queued_write_lock_slowpath",
-	"machine_halt",
-	"native_halt",
-	"stop_this_cpu",
+	"delay_", "__delay", "__const_udelay", "__udelay", "__ndelay", "__timer_delay",
+	"panic", "read_tsc", "arch_counter_get", "csd_lock_wait",
+	"smp_call_function_many_cond", "native_queued_spin_lock_slowpath",
+	"__pv_queued_spin_lock_slowpath", "queued_spin_lock_slowpath",
+	"queued_read_lock_slowpath", "queued_write_lock_slowpath", "machine_halt",
+	"native_halt", "stop_this_cpu",
 };
 
 static bool waits_there(const struct stuck_verdict *v)

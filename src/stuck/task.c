@@ -230,30 +230,19 @@ static const struct {
 	long nr;
 	const char *name;
 } syscalls[] = {
-	{ SYS_futex, "futex" },
-	{ SYS_ppoll, "ppoll" },
-	{ SYS_ioctl, "ioctl" },
-	{ SYS_read, "read" },
-	{ SYS_write, "write" },
-	{ SYS_preadv, "preadv" },
-	{ SYS_pwritev, "pwritev" },
-	{ SYS_pread64, "pread64" },
-	{ SYS_pwrite64, "pwrite64" },
-	{ SYS_fsync, "fsync" },
-	{ SYS_fdatasync, "fdatasync" },
-	{ SYS_nanosleep, "nanosleep" },
+	{ SYS_futex, "futex" }, { SYS_ppoll, "ppoll" }, { SYS_ioctl, "ioctl" },
+	{ SYS_read, "read" }, { SYS_write, "write" }, { SYS_preadv, "preadv" },
+	{ SYS_pwritev, "pwritev" }, { SYS_pread64, "pread64" },
+	{ SYS_pwrite64, "pwrite64" }, { SYS_fsync, "fsync" },
+	{ SYS_fdatasync, "fdatasync" }, { SYS_nanosleep, "nanosleep" },
 	{ SYS_clock_nanosleep, "clock_nanosleep" },
 	{ SYS_epoll_pwait, "epoll_pwait" },
 	{ SYS_recvmsg, "recvmsg" },
 	{ SYS_sendmsg, "sendmsg" },
 	{ SYS_rt_sigtimedwait, "rt_sigtimedwait" },
-	{ SYS_munmap, "munmap" },
-	{ SYS_madvise, "madvise" },
-	{ SYS_clone, "clone" },
+	{ SYS_munmap, "munmap" }, { SYS_madvise, "madvise" }, { SYS_clone, "clone" },
 #ifdef SYS_poll
-	{ SYS_poll, "poll" },
-	{ SYS_epoll_wait, "epoll_wait" },
-	{ SYS_select, "select" },
+	{ SYS_poll, "poll" }, { SYS_epoll_wait, "epoll_wait" }, { SYS_select, "select" },
 	{ SYS_vfork, "vfork" },
 #endif
 };
