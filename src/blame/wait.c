@@ -217,29 +217,6 @@ static void kicked(struct blame *b, const struct tl_item *i)
 		b->left[at].kicked = true; /* even if forgotten: its next exit clears it */
 }
 
-/* From there on a halted vCPU waits for a CPU. */
-static void wait_woken(struct blame *b, const struct tl_item *i)
-{
-	int32_t tid = (int32_t)tl_field(i, 0);
-	const struct hostmap_thread *th = hostmap_thread(b->map, tid);
-	uint64_t at;
-
-	if (th && !i->src->index && u64map_get(&b->left_at, (uint64_t)th->vm << 32 | th->vcpu, &at))
-		b->left[at].woken = i->host;
-}
-
-/* One that can run, and leaves its CPU idle, must have been forced to. */
-static void wait_switched(struct blame *b, const struct tl_item *i)
-{
-	const struct hostmap_thread *th;
-
-	if (tl_field(i, 2) || event_task_sleeps(tl_field(i, 1)))
-		return;
-	th = hostmap_thread(b->map, (int32_t)tl_field(i, 0));
-	if (th && th->vm < b->nlimited)
-		b->limited[th->vm] = true;
-}
-
 bool blame_limited(const struct blame *b, int64_t vm)
 {
 	return vm >= 0 && (size_t)vm < b->nlimited && b->limited[vm];
@@ -249,14 +226,26 @@ bool blame_limited(const struct blame *b, int64_t vm)
 void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
+	const struct hostmap_thread *th;
 	struct blame_left *l, left;
 	struct blame_spike *s;
 	struct exit_why why;
+	uint64_t at;
 
 	switch (r) {
 	case EV_ACCEPT: kicked(b, i); return;
-	case EV_SWITCH: wait_switched(b, i); return;
-	case EV_WAKEUP: wait_woken(b, i); return;
+	case EV_SWITCH: /* one that can run, and leaves its CPU idle, must have been forced to */
+		th = hostmap_thread(b->map, (int32_t)tl_field(i, 0));
+		if (th && th->vm < b->nlimited && !tl_field(i, 2) &&
+		    !event_task_sleeps(tl_field(i, 1)))
+			b->limited[th->vm] = true;
+		return;
+	case EV_WAKEUP: /* from there on a halted vCPU waits for a CPU */
+		th = hostmap_thread(b->map, (int32_t)tl_field(i, 0));
+		if (th && !i->src->index &&
+		    u64map_get(&b->left_at, (uint64_t)th->vm << 32 | th->vcpu, &at))
+			b->left[at].woken = i->host;
+		return;
 	case EV_ENTRY:
 	case EV_EXIT:
 	case EV_INJECT:

@@ -357,16 +357,6 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	t->shorts[s++] = 'h';
 }
 
-static const struct opt *cli_opt_of(const struct cmd *c, int val)
-{
-	if (val >= CLI_LONG_BASE)
-		return &c->opts[val - CLI_LONG_BASE];
-	for (const struct opt *o = c->opts; o->name; o++)
-		if (o->short_name == val)
-			return o;
-	return NULL;
-}
-
 const char *opt_word(const struct opt *o, size_t i)
 {
 	return o->choices ? o->choices[i] : o->word ? o->word(i) : NULL;
@@ -520,6 +510,7 @@ int operands_end(struct operands *o, int ret)
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct cli_tables t;
+	const struct opt *opt;
 	int val, ret, kept = 0, first;
 	size_t n = 0;
 
@@ -557,7 +548,10 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			return err_usage(err, "option %s needs an argument", argv[optind - 1]);
 		if (val == '?')
 			return cli_unknown(c, argv, optopt, err);
-		ret = cli_set(cli_opt_of(c, val), opts, optarg, err);
+		opt = val >= CLI_LONG_BASE ? &c->opts[val - CLI_LONG_BASE] : c->opts;
+		while (val < CLI_LONG_BASE && opt->short_name != val)
+			opt++;
+		ret = cli_set(opt, opts, optarg, err);
 		if (ret)
 			return ret;
 	}

@@ -249,8 +249,8 @@ static int one_of_side(struct run *run, const struct recording *from, struct dif
 {
 	int ret = side_open(run, from, s, v);
 
-	ret = ret ?: window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro, cli_note,
-			    run->err);
+	ret = ret ?: window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
+				   cli_note, run->err);
 	ret = ret ?: diff_exits(s, &run->ro, run->err);
 	if (ret)
 		return ret;

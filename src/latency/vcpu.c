@@ -249,23 +249,13 @@ static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 	return snprintf(buf, size, "%.15s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
 }
 
-/* The last one is not the first, or others may have been between them. */
-static bool are_several(const struct lat_cpu *c)
-{
-	return c->tid != c->last || (c->perhaps && c->tid);
-}
-
-/* Of a CPU that others may have had only what was seen: who was first, and who was last. */
-static bool is_known(const struct lat_cpu *c, uint64_t from, uint64_t to)
-{
-	return c && c->known && (!c->perhaps || from <= c->since || c->left == to);
-}
-
 static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
 {
 	uint64_t from = v->thief_since;
-	bool known = is_known(c, from, t), several = known && are_several(c),
-	     first = known && from <= c->since, more;
+	/* Of a CPU that others may have had only what was seen: who was first, and who was last. */
+	bool known = c && c->known && (!c->perhaps || from <= c->since || c->left == t);
+	bool several = known && (c->tid != c->last || (c->perhaps && c->tid));
+	bool first = known && from <= c->since, more;
 	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
 	struct lat_case k;
 	struct lat_group *g;

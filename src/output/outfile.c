@@ -69,23 +69,10 @@ static void close_files(struct outfile *o)
 		newfile_close(&o->file[i]);
 }
 
-/*
- * What replaces a file must be on the disk before it has its name. So the disk writes while the
- * reader still works, and does not begin when it is done.
- */
-static ssize_t next_request(const struct outfile *o, int in, struct request *r)
-{
-	struct pollfd p = { .fd = in, .events = POLLIN };
-
-	while (o->force && !poll(&p, 1, WRITE_MS))
-		for (size_t i = 0; i < o->n; i++)
-			(void)sync_file_range(o->file[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-	return read(in, r, sizeof(*r));
-}
-
 static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 {
 	int *keep = xmalloc((o->n + 3) * sizeof(*keep));
+	struct pollfd p = { .fd = in, .events = POLLIN };
 	struct request r;
 
 	for (size_t i = 0; i < o->n; i++)
@@ -99,11 +86,17 @@ static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		(void)signal(sig, SIG_IGN);
-	while (next_request(o, in, &r) == sizeof(r)) {
+	for (;;) {
 		int ret;
 		_cleanup_free_ char *base = NULL;
 		unsigned int flags = o->force ? NEWFILE_REPLACE : 0;
 
+		/* What replaces a file must be on the disk before it has its name. */
+		while (o->force && !poll(&p, 1, WRITE_MS))
+			for (size_t i = 0; i < o->n; i++)
+				(void)sync_file_range(o->file[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		if (read(in, &r, sizeof(r)) != sizeof(r))
+			break;
 		if (r.file >= o->n) {
 			ret = -EINVAL;
 		} else {

@@ -317,23 +317,13 @@ int window_report(const struct capture *cap, int kind, const char *from, const c
 	return ret;
 }
 
-/* Whether the VM's kvmclock is known: otherwise there would be no time in any row. */
-static bool has_kvmclock(const struct out_clock *c)
-{
-	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
-
-	for (size_t i = 0; vm && i < vm->n; i++)
-		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
-			if (vm->vcpus[i]->v[k].has_pv)
-				return true;
-	return false;
-}
-
 /* Kind by enum out_clock_kind; -1: ns if the captures allow it, else cycles. For when_free(). */
 static int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
 		      note_fn *note, struct kvmft_err *err)
 {
 	const struct capture *host = p->host.cap;
+	const struct epoch_vm *vm;
+	bool known = false;
 
 	memset(c, 0, sizeof(*c));
 	c->kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind;
@@ -372,7 +362,12 @@ static int when_clock(struct when *s, const struct pairing *p, int kind, struct 
 				 c->kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
-	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
+	/* Otherwise there would be no time in any row. */
+	vm = c->kind == OUT_CLOCK_KVMCLOCK ? c->map->vm[c->vm].epochs : NULL;
+	for (size_t i = 0; vm && i < vm->n; i++)
+		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
+			known |= vm->vcpus[i]->v[k].has_pv;
+	if (c->kind == OUT_CLOCK_KVMCLOCK && !known)
 		return err_lack(
 			err, ENODATA,
 			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "

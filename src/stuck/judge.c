@@ -309,19 +309,6 @@ static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
 	return v->at_pm[at] >= MOSTLY;
 }
 
-/*
- * Asleep in HLT; or woken from it and back without an exit: then its guest did not run in between,
- * and the time on a CPU is KVM polling for something to wake it for.
- */
-static bool is_halted(const struct stuck_obs *o, const struct stuck_verdict *v)
-{
-	if (mostly(v, STUCK_AT_HALT))
-		return true;
-	return v->at_pm[STUCK_AT_HALT] >= 100 &&
-	       v->at_pm[STUCK_AT_HALT] + v->at_pm[STUCK_AT_CPU] >= MOSTLY && !exits_of(o) &&
-	       (!o->blind || v->deaf);
-}
-
 /* Functions in which a kernel does nothing but wait. */
 static const char *const waits[] = {
 	"delay_", "__delay", "__const_udelay", "__udelay", "__ndelay", "__timer_delay",
@@ -374,7 +361,10 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 		/* One that was told to stop has left KVM by a signal, and waits to be continued. */
 		return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
 	}
-	if (is_halted(o, v)) /* and was woken? */
+	/* Asleep in HLT; or woken and back without an exit, as KVM polls. */
+	if (mostly(v, STUCK_AT_HALT) ||
+	    (v->at_pm[STUCK_AT_HALT] >= 100 && !exits_of(o) && (!o->blind || v->deaf) &&
+	     v->at_pm[STUCK_AT_HALT] + v->at_pm[STUCK_AT_CPU] >= MOSTLY))
 		return exits_of(o) || (o->blind && o->turns > 2 && !v->deaf) ? STUCK_IDLE
 									     : STUCK_HALTED;
 	/* It is on a CPU, or was most of the time. */
