@@ -619,7 +619,8 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
 			return err_set(err, EBADMSG, "%s", others[i].text);
 	return err_set(err, EBADMSG,
-		       "neither a capture directory nor a trace.dat, perf.data or trace as text (of QEMU: --qemu FILE)");
+		       "neither a capture directory nor a trace.dat, perf.data or trace as text "
+		       "(of QEMU: --qemu FILE)");
 }
 
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)

@@ -510,6 +510,25 @@ static void note_until(const struct record *r, const char *command)
 		r->store.min_free ? " is free there (--max-size, -d)" : "");
 }
 
+static int record_result(struct record *r)
+{
+	bool incomplete = r->lost || r->before.cut || r->blind;
+	bool full = r->end_reason && !strcmp(r->end_reason, "min-free");
+	uint64_t bytes = 0;
+	char size[32], room[32];
+
+	for (size_t i = 0; i < r->ncpu; i++)
+		bytes += r->drain[i].bytes;
+	if (!r->c->quiet || incomplete)
+		r->note("%s: %llu events, %s, %llu lost (%s%s%s)", capw_path(r->w),
+			(unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
+			(unsigned long long)r->lost, r->end_reason, full ? " of " : "",
+			full ? str_bytes(room, sizeof(room), r->place.min_free) : "");
+	if (!r->c->quiet)
+		record_cost_note(r);
+	return incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
+}
+
 int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
 	struct record r = {
@@ -521,11 +540,9 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		.qemu.keeper = { .name = "kvmft-qemu", .to = -1, .from = -1, .task = "talks to QEMU" },
 	};
 	struct record_child child = { .p = { .name = argv[0], .to = -1, .from = -1 } };
-	bool live = false, incomplete, full;
 	struct kvmft_err first;
-	uint64_t bytes = 0;
-	char size[32], room[32];
-	int ret, fin;
+	bool live = false;
+	int ret, fin, code;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_check(c, err);
@@ -582,17 +599,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	else if (ret && r.place.name.aside[0])
 		note("the old capture is kept as %s%s", r.place.shown, r.place.name.aside);
 	*err = first;
-	incomplete = r.lost || r.before.cut || r.blind;
-	full = r.end_reason && !strcmp(r.end_reason, "min-free");
-	for (size_t i = 0; i < r.ncpu; i++)
-		bytes += r.drain[i].bytes;
-	if (!ret && (!c->quiet || incomplete))
-		note("%s: %llu events, %s, %llu lost (%s%s%s)", capw_path(r.w),
-		     (unsigned long long)r.stored, str_bytes(size, sizeof(size), bytes),
-		     (unsigned long long)r.lost, r.end_reason, full ? " of " : "",
-		     full ? str_bytes(room, sizeof(room), r.place.min_free) : "");
-	if (!ret && !c->quiet)
-		record_cost_note(&r);
+	code = ret ? KVMFT_FAILED : record_result(&r);
 	if (r.started)
 		record_stop(&r);
 	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
@@ -600,5 +607,5 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 			(void)!record_extra_of(&r, phases[i].extra->end);
 		else if (phases[i].leave)
 			phases[i].leave(&r);
-	return ret ?: incomplete ? KVMFT_INCOMPLETE : KVMFT_OK;
+	return ret ?: code;
 }
