@@ -73,6 +73,7 @@ struct pairing_guest {
 	struct pairing_capture c;
 	struct tsc_map scale; /* ratio: of its stamps to the host's, which have another unit */
 	size_t vm;	    /* index into the host map */
+	bool of_session;
 	struct match match; /* why it is that VM, and its offsets if they are from the events */
 	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
 	struct pairing_recorded {
@@ -89,6 +90,7 @@ struct pairing {
 	struct pairing_guest *guest;
 	size_t nguest;
 	size_t failed; /* the guest at which pairing_prepare() failed, from 1; 0 = none */
+	size_t twin;   /* likewise: one before it, that says that it is the same */
 	struct pairing_gone { /* what is wrong with guests of a session that are left out */
 		char **v;
 		size_t n, cap;

@@ -118,6 +118,24 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 	return 0;
 }
 
+/*
+ * Guests of a session are different ones. Of two that say that they are the same VM one lies: who
+ * is not named by the session; or nobody knows who.
+ */
+static int two_say(struct pairing *p, const struct pairing_guest *o, const struct pairing_guest *g,
+		   struct kvmft_err *err)
+{
+	const bool sure = o->match.by == MATCH_BY_USER, named = g->match.by == MATCH_BY_USER;
+	const char *liar = (named ? o : g)->c.cap->path, *other = (named ? g : o)->c.cap->path;
+
+	if (sure && named)
+		return 0;
+	p->failed = (size_t)((named ? o : g) - p->guest) + 1;
+	p->twin = sure || named ? 0 : (size_t)(o - p->guest) + 1;
+	return err_set(err, ENOTUNIQ, "%s says that it is the same VM as %s, %s; %s=SEL names its own",
+		       liar, other, p->map->vm[g->vm].label, liar);
+}
+
 static int open_guest(struct pairing *p, const char *operand, const struct opt_u64 *khz,
 		      struct kvmft_err *err)
 {
@@ -159,10 +177,15 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 	 * own stamps each finds its place; the same one twice would only be a mistake.
 	 */
 	again = false;
+	g->of_session = *operand == *SESSION_MARK;
 	for (const struct pairing_guest *o = p->guest; o != g; o++) {
 		if (same_file(o->c.cap->path, g->c.cap->path))
 			return err_set(err, EINVAL, "%s and %s are one and the same capture",
 				       o->c.cap->path, g->c.cap->path);
+		if (p->map->vm[o->vm].of == g->vm && o->of_session && g->of_session)
+			ret = two_say(p, o, g, err);
+		if (ret)
+			return ret;
 		again |= p->map->vm[o->vm].of == g->vm;
 	}
 	if (again)
@@ -307,7 +330,7 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = open_guest(p, guests[i], o->khz, err);
 		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
-		p->failed = ret ? p->nguest : 0;
+		p->failed = ret ? p->failed ?: p->nguest : 0;
 	}
 	matcher_free(&p->matcher);
 	/* A map given by hand, or solved, holds at all times: guests may begin before the host. */
@@ -340,10 +363,13 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 		for (size_t i = 0; i < p->nguest; i++)
 			with_damage(p->guest[i].c.cap, ret, err);
 		with_damage(p->host.cap, ret, err);
-		if (!p->failed || n < 2 || o->growing || *left[p->failed - 1] != *SESSION_MARK)
+		if (!p->failed || n < 2 + !!p->twin || o->growing ||
+		    *left[p->failed - 1] != *SESSION_MARK)
 			break;
 		/* Anew, as nothing that this guest said may remain. */
 		memmove(left + p->failed - 1, left + p->failed, (n-- - p->failed) * sizeof(*left));
+		if (p->twin) /* before that one */
+			memmove(left + p->twin - 1, left + p->twin, (n-- - p->twin) * sizeof(*left));
 		pairing_close(p);
 		why = xstrdup(err->text);
 		xarray_add(&gone.v, &gone.n, &gone.cap, &why, sizeof(why));

@@ -583,7 +583,33 @@ for of in side=host version=2 endian=big clock=frob arch=vax begin=x; do
 		ok "... and nothing else" test ! -s "$out"
 	done
 done
-rm -rf "$tmp/s/one"
+# ... or that it is another VM. Whom the session names is believed; else nobody knows who lies.
+n=00000000-0000-0000-0000-00000000000
+rm -rf "$tmp/s/two"
+cp -R "$tmp/sound" "$tmp/s/two"
+cp -R "$tmp/sound" "$tmp/s/three"
+sed -i "s/name=one/& uuid=${n}1/; s/name=two/& uuid=${n}2/" "$tmp/s/host/meta"
+sed -i "s/^machine /&uuid=${n}1 /" "$tmp/s/one/meta" "$tmp/s/two/meta"
+sed -i "s/^machine /&uuid=${n}2 /" "$tmp/s/three/meta"
+for sides in "one=one two" "two one=one" "one two three"; do
+	{
+		printf 'kvmft-session version=1\nside name=host dir=host role=host\n'
+		for g in $sides; do
+			echo "side name=${g%=*} dir=${g%=*} role=guest$(echo "$g" | sed -n 's/.*=/ vm=/p')"
+		done
+	} >"$tmp/s/session"
+	run "$kvmft" latency -q all --worst 0 --format csv "$tmp/s"
+	status_is 3 "guests that say that they are the same VM: $sides"
+	err_has 's/two says that it is the same VM as .*s/one, one; .*s/two=SEL names its own; the other guests are shown without' "... which is said"
+	case $sides in
+	*three) grep two "$out" >"$tmp/now"; sed 's/one/two/' "$tmp/sound.latency" >"$tmp/wanted" ;;
+	*) grep one "$out" >"$tmp/now"; cp "$tmp/sound.latency" "$tmp/wanted" ;;
+	esac
+	ok "... and another is told of as before" cmp "$tmp/wanted" "$tmp/now"
+done
+rm -rf "$tmp/s/one" "$tmp/s/three"
+printf 'kvmft-session version=1\nside name=host dir=host role=host\nside name=one dir=one role=guest\nside name=two dir=two role=guest\n' >"$tmp/s/session"
+sed -i '1s/^/x/' "$tmp/s/two/meta"
 run "$kvmft" latency -q all "$tmp/s"
 status_is 1 "a session whose only guest cannot be read"
 # Without what a command needs; and with more kvmclock records than are kept, of vCPUs that are claimed.
