@@ -100,8 +100,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 	if (r->pid.size == 4 && p->f[0].size >= 4 &&
 	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size >= 4)))
 		*(kind == RE_ENTRY ? &r->entry : &r->exit) =
-			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off },
-					  p->f[0].size == 8 };
+			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 

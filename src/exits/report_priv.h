@@ -267,7 +267,6 @@ struct rplan {
 struct rdirect {
 	uint32_t id; /* NO_EVENT: there is none */
 	uint16_t need, off[2];
-	bool wide; /* the first is u64 */
 };
 
 #define NO_EVENT UINT32_MAX

@@ -316,9 +316,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 					break;
 				e->ts = rec.ts;
 				e->thread = st->last_thread;
-				set_exit(w, st, e++,
-					 exit.wide ? exit_first(load_u64(rec.data + exit.off[0]))
-						   : load_u32(rec.data + exit.off[0]),
+				set_exit(w, st, e++, load_u32(rec.data + exit.off[0]),
 					 load_u32(rec.data + exit.off[1]));
 			} else if (rec.id == entry.id) {
 				if (rec.len < entry.need ||
