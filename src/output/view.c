@@ -301,6 +301,9 @@ int window_report(const struct capture *cap, int kind, const char *from, const c
 	uint64_t other;
 	int ret = 0;
 
+	if (kind == OUT_CLOCK_NS && c.kind != OUT_CLOCK_NS)
+		return err_lack(err, ENODATA, "--clock ns: the TSC frequency of %s is not known: "
+				"give it with --tsc-khz", cap->path);
 	if (kind >= 0 && kind != OUT_CLOCK_NS) {
 		c.kind = (enum out_clock_kind)kind;
 		ret = own_clock(cap, kind, &c, err);

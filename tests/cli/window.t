@@ -175,6 +175,10 @@ for clock in host-tsc realtime; do
 done
 run "$kvmft" report --clock kvmclock --from 1 dated
 status_is 2 "... of a clock that it has not"
+cp -R dated no-rate
+sed -i '/^tsc /d; /^time /d' no-rate/meta
+run "$kvmft" report --clock ns --from 1 no-rate
+status_is 4 "... or that is not known there"
 run "$kvmft" report --clock realtime --from 13:48:35 host
 status_is 4 "... or of which there are no readings"
 run "$kvmft" blame -q dated guest
