@@ -132,7 +132,7 @@ struct pairing_opts {
  * Opens everything: guests are the operands GUEST[=SEL]. The time line is not started, so that it
  * can be given a window first: tl_start() is up to the caller. What is not needed is left out if it
  * would cost a walk over the whole capture. A guest that is unusable is an error if somebody named
- * it, or if it is the only one; one of a session is left out, which pairing_summary() tells.
+ * it, or if it is the only one; of a session up to 16 are left out, which pairing_summary() tells.
  */
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err) __must_check;

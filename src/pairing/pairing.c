@@ -349,6 +349,8 @@ static void with_damage(const struct capture *cap, int ret, struct kvmft_err *er
 		err_lack(err, ret, "%s; and %s: %s", err->text, cap->path, cap->damage[0].text);
 }
 
+#define MAX_GONE 16 /* each costs another walk over the host's capture */
+
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err)
 {
@@ -363,13 +365,14 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 		for (size_t i = 0; i < p->nguest; i++)
 			with_damage(p->guest[i].c.cap, ret, err);
 		with_damage(p->host.cap, ret, err);
-		if (!p->failed || n < 2 + !!p->twin || o->growing ||
+		if (!p->failed || n < 2 + !!p->twin || o->growing || gone.n == MAX_GONE ||
 		    *left[p->failed - 1] != *SESSION_MARK)
 			break;
 		/* Anew, as nothing that this guest said may remain. */
 		memmove(left + p->failed - 1, left + p->failed, (n-- - p->failed) * sizeof(*left));
 		if (p->twin) /* before that one */
-			memmove(left + p->twin - 1, left + p->twin, (n-- - p->twin) * sizeof(*left));
+			memmove(left + p->twin - 1, left + p->twin,
+				(n-- - p->twin) * sizeof(*left));
 		pairing_close(p);
 		why = xstrdup(err->text);
 		xarray_add(&gone.v, &gone.n, &gone.cap, &why, sizeof(why));
