@@ -349,6 +349,7 @@ struct guest_syms {
 	struct guest_syms_of *of;
 	size_t nof;
 	bool owned; /* of operands: it closes them */
+	bool without; /* ... but for one of a session that cannot be read */
 };
 
 /* The name of one that was given; NULL: none was. */

@@ -261,28 +261,37 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 	int ret = 0;
 
 	g->of = xcalloc(n + 1, sizeof(*g->of));
-	g->nof = n;
 	g->owned = true;
 	for (size_t i = 0; i < n && !ret; i++) {
+		struct guest_syms_of *of = &g->of[g->nof++];
 		_cleanup_free_ char *path = NULL;
 		const char *sel;
 		ssize_t vm;
 
 		pairing_split(operand[i], &path, &sel);
-		ret = capture_open(path, &g->of[i].cap, err);
-		if (ret)
-			break;
-		g->of[i].damage = g->of[i].cap->ndamage;
-		vm = whose(m, g->of[i].cap, sel, note, err);
-		g->of[i].vm = (size_t)vm;
-		ret = (int)MIN(vm, (ssize_t)0);
+		ret = capture_open(path, &of->cap, err);
+		if (!ret) {
+			of->damage = of->cap->ndamage;
+			vm = whose(m, of->cap, sel, note, err);
+			of->vm = (size_t)vm;
+			ret = (int)MIN(vm, (ssize_t)0);
+		}
+		if (!ret || n < 2 || *operand[i] != *SESSION_MARK)
+			continue;
+		note("%s; the other guests are shown without this one", err->text);
+		*err = (struct kvmft_err){ .text = "" };
+		capture_close(of->cap);
+		*of = (struct guest_syms_of){ 0 };
+		g->nof--;
+		g->without = true;
+		ret = 0;
 	}
-	return ret ?: guest_syms_load(g, o, m, g->of, n, note, err);
+	return ret ?: guest_syms_load(g, o, m, g->of, g->nof, note, err);
 }
 
 bool guest_syms_whole(struct guest_syms *g, note_fn *note)
 {
-	bool whole = true;
+	bool whole = !g->without;
 
 	for (size_t i = 0; i < g->nof; i++) {
 		const struct capture *c = g->of[i].cap;

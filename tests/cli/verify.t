@@ -582,6 +582,9 @@ for of in side=host version=2 endian=big clock=frob arch=vax begin=x; do
 		ok "... by hand it is an error" test "$rc" = 1 -o "$rc" = 4
 		ok "... and nothing else" test ! -s "$out"
 	done
+	case $of in
+	version=* | endian=* | begin=*) run "$kvmft" report --by rip -i "$tmp/s" && status_is 3 "report --by rip beside it" ;;
+	esac
 done
 # ... or that it is another VM. Whom the session names is believed; else nobody knows who lies.
 n=00000000-0000-0000-0000-00000000000
