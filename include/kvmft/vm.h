@@ -245,12 +245,7 @@ struct vm_guest_cpus {
 int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus) __must_check;
 void vm_guest_cpus_free(struct vm_guest_cpus *cpus);
 
-/*
- * What the files of the vm room share.
- *
- * proc.c reads one process, cmdline.c understands a VMM's arguments, debugfs.c reads one
- * VM's directory, scan.c joins the two sources, threads.c guesses threads by name.
- */
+/* ---- what the files of the room share ---- */
 
 /* The type of a mounted debugfs in statfs(), from include/uapi/linux/magic.h. */
 #define VM_DEBUGFS_MAGIC 0x64626720
@@ -320,7 +315,7 @@ void vm_procs_free(struct vm_procs *procs);
 const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid);
 bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd);
 
-/* ---- args.c: pure text ---- */
+/* ---- cmdline.c: pure text ---- */
 
 /* A piece of a text owned elsewhere: not NUL-terminated. */
 struct vm_span {
@@ -340,8 +335,6 @@ bool vm_item_value(struct vm_span item, const char *key, struct vm_span *value);
  * memory.
  */
 char *vm_span_copy(struct vm_span s, bool commas, size_t most);
-
-/* ---- cmdline.c: pure text ---- */
 
 struct vm_ident {
 	char *name, *uuid; /* NULL = not given; owned by the caller */
