@@ -83,7 +83,10 @@ void str_unescape(char *s)
 		int low = high < 0 ? -1 : str_hex_value(s[2]);
 		bool byte = low >= 0 && (high || low); /* %00 would cut the text */
 
-		*to++ = byte ? (char)(high << 4 | low) : *s;
+		*to = *s;
+		if (byte)
+			*to = (char)(high << 4 | low);
+		to++;
 		s += byte ? 3 : 1;
 	}
 	*to = '\0';
