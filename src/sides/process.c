@@ -329,10 +329,7 @@ void side_close(struct side *s)
 		end_soon(&s->transport, &s->status, false);
 	util_close_fd(&s->words);
 	util_close_fd(&s->from);
-	/*
-	 * After an error it may not be done, and its sender may send without end. A recorder has to
-	 * undo what it changed, so that it is waited for.
-	 */
+	/* A recorder has to undo what it changed, and is waited for; a sender may send without end. */
 	if (s->teller > 0)
 		end_soon(&s->teller, &status, !s->spec);
 	sbuf_free(&s->line);
@@ -370,10 +367,7 @@ void side_host_main(void *arg, int said)
 	_exit(KVMFT_OK);
 }
 
-/*
- * The process that stores a stream. It has only that and the directory of the capture,
- * whose name and completion are up to the process that started it.
- */
+/* Stores a stream in a directory; its name and completion are up to the process that began. */
 
 #define LEAST_FREE_PERCENT 5u
 

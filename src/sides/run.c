@@ -23,6 +23,7 @@
 #define LEAVE_NS     (5 * SIDES_SECOND) /* ... of our own process, when that one is gone */
 #define FIRED_SILENT (600 * SIDES_SECOND)
 #define OWES_NS	     (5 * SIDES_SECOND) /* a side whose ring was empty says nothing */
+#define SAME_NS	     (SIDES_SECOND / 10) /* timeout(1) signals its child, then its group */
 
 static void tell_last(struct sides *x, struct side *s)
 {
@@ -246,7 +247,9 @@ static void sides_take_signals(struct sides *x)
 				side_order(&x->side[i], "snapshot\n");
 		} else if (!x->why) {
 			x->why = "signal";
-		} else {
+			x->signal_ns = util_now_ns();
+			x->signo = si.ssi_signo;
+		} else if (si.ssi_signo != x->signo || util_now_ns() - x->signal_ns > SAME_NS) {
 			/* They would show everything that there is, if their reader takes that. */
 			x->blame_killed |= x->snapshots.pid && !kill(x->snapshots.pid, SIGKILL);
 			x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);

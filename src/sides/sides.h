@@ -125,7 +125,8 @@ struct sides {
 	struct snapshots snapshots;
 	bool all_live, command_done, told_alone;
 	bool reader_killed, blame_killed; /* by the second signal */
-	uint64_t live_ns, tick_ns;
+	uint64_t live_ns, tick_ns, signal_ns;
+	uint32_t signo; /* the first, at signal_ns */
 	mode_t umask;
 };
 

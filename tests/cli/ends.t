@@ -119,6 +119,11 @@ nothing_left "signals"
 run timeout 300 perl -e 'alarm 2; exec @ARGV' "$kvmft" trace -p "$vm" -e kvm:kvm_pio
 status_is 0 "... by a timer, too"
 nothing_left "a timer"
+# It sends SIGTERM to its child, and at once to all of the group; so does systemd to all of a unit.
+run timeout --preserve-status 3 "$kvmft" clock --watch --vm "$vm"
+ok "timeout: what watches ends in order (exit $rc)" test "$rc" = 0 -o "$rc" = 1 -o "$rc" = 4
+is "$(grep -c signal "$err")" 0 "... without a word of a signal"
+nothing_left_soon "timeout"
 kill -KILL $vm
 wait $vm 2>/dev/null
 vm=
