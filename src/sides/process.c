@@ -329,7 +329,7 @@ void side_close(struct side *s)
 		end_soon(&s->transport, &s->status, false);
 	util_close_fd(&s->words);
 	util_close_fd(&s->from);
-	/* A recorder has to undo what it changed, and is waited for; a sender may send without end. */
+	/* A recorder undoes what it changed, and is waited for; others may send without end. */
 	if (s->teller > 0)
 		end_soon(&s->teller, &status, !s->spec);
 	sbuf_free(&s->line);
