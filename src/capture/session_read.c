@@ -55,8 +55,8 @@ static int session_add(struct found *f, const char *name, const char *sel)
 	if (strcmp(f->root, "."))
 		sbuf_addf(&path, "%.*s/", (int)len, f->root);
 	sbuf_add(&path, name);
-	sbuf_addf(&operand, "%s%s%s%s", f->s->named && f->s->n ? SESSION_MARK : "", path.s ?: "", sel ? "=" : "",
-		  sel ?: "");
+	sbuf_addf(&operand, "%s%s%s%s", f->s->named && f->s->n ? SESSION_MARK : "", path.s ?: "",
+		  sel ? "=" : "", sel ?: "");
 	c.path = xsbuf_take(&path);
 	c.operand = xsbuf_take(&operand);
 	c.sel = sel ? xstrdup(sel) : NULL;

@@ -556,7 +556,7 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		       const struct tl_item *i)
 {
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, i->vcpu);
-	uint64_t reason = tl_field(i, 0), isa = tl_field(i, 1);
+	uint64_t reason, isa;
 
 	if (!v)
 		return;
@@ -568,6 +568,8 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		access_taken(c, v, role, i);
 	if (role != EV_EXIT)
 		return;
+	reason = tl_field(i, 0);
+	isa = tl_field(i, 1);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->inside -= v->entry > v->exit;

@@ -493,7 +493,6 @@ int convert_given(struct convert_way *c, struct kvmft_err *err)
 	ret = ret ?: apply_sched(c, err);
 	ret = ret ?: apply_cyc2ns(c, err);
 	ret = ret ?: apply_raw(c, err);
-	ret = ret ?: apply_raw(c, err);
 	if (ret || clock_route_find(&c->clock, c->from, c->to, &route, NULL) != -ENOLINK)
 		return ret;
 	/* There is no other way so far: samples of local, global and perf. */
