@@ -563,11 +563,9 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 	vm->first = vm->first ?: i->host;
 	vm->last = i->host;
 	if (role == EV_ENTRY)
-		entry_taken(c, vm, v, i);
-	else if (role != EV_EXIT)
-		access_taken(c, v, role, i);
+		return entry_taken(c, vm, v, i);
 	if (role != EV_EXIT)
-		return;
+		return access_taken(c, v, role, i);
 	reason = tl_field(i, 0);
 	isa = tl_field(i, 1);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
@@ -584,13 +582,13 @@ void clockcheck_feed(void *clockcheck, const struct tl_item *i)
 	struct clock_vm *vm;
 	enum event_role role;
 	ssize_t at;
-	bool seen;
 
 	c->newest = MAX(c->newest, i->host);
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
 		/* A watcher has seen what was removed since, and will see what is not read yet. */
-		seen = c->watch && !i->lost && (i->gap == GAP_REMOVED || i->gap == GAP_UNREAD);
-		c->lossy |= i->kind != TL_EVENT && !i->src->index && !seen;
+		c->lossy |= i->kind != TL_EVENT && !i->src->index &&
+			    (!c->watch || i->lost ||
+			     (i->gap != GAP_REMOVED && i->gap != GAP_UNREAD));
 		return;
 	}
 	role = event_role_of(i->ev);
