@@ -295,7 +295,9 @@ void blame_found(struct blame *b)
 	/* What the rules are, and what the captures have for them, by the first walk. */
 	s = tl_source(b->t, 0);
 	host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
-	b->below = !s->guest && s->cap->hypervisor && *s->cap->hypervisor;
+	/* That there is no hypervisor is known of kvmft's captures on x86: they name the CPU's vendor. */
+	b->below = !s->guest && (!s->cap->vendor || !*s->cap->vendor || s->cap->is_perfdata ||
+				 (s->cap->hypervisor && *s->cap->hypervisor));
 	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
 		b->late[isa] = event_exit_late(s->cap, isa);
 	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)

@@ -71,7 +71,7 @@ struct blame {
 	struct hostmap *map;
 	uint64_t khz;
 	bool alone;   /* a guest without its host */
-	bool below;   /* the host is itself a virtual machine */
+	bool below;   /* the host may itself be a virtual machine */
 	bool late[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
 	bool (*seen)[EV_ROLES]; /* by source */
 	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */

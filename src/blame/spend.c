@@ -626,7 +626,7 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 	return hi - lo;
 }
 
-/* A host that is itself a VM: a busy CPU that shows not even ticks may not have had its CPU. */
+/* A host that may itself be a VM: a busy CPU that shows not even ticks may not have had its CPU. */
 static void silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		   uint64_t to)
 {
