@@ -16,6 +16,7 @@
 enum clock_finding {
 	CLOCK_SKEW,	 /* amount: cycles to the first vCPU; positive: ahead, as everywhere */
 	CLOCK_TSC_JUMP,	 /* cycles */
+	CLOCK_TSC_SET,	 /* the same, unless a snapshot was loaded */
 	CLOCK_FORWARDS,	 /* from here on ns */
 	CLOCK_BACKWARDS, /* the guest ran before and after */
 	CLOCK_STOOD,	 /* it did not run in between, and goes on where it was, or later */
@@ -82,6 +83,7 @@ struct clock_vcpu {
 	struct clock_who writer; /* of its TSC */
 	struct {
 		bool is; /* a write that no entry followed yet */
+		bool unsure; /* its guest's memory may be another one since */
 		uint64_t at;
 		int64_t cycles;
 	} jump;
@@ -110,7 +112,9 @@ struct clock_vm {
 	struct clock_vcpu *ref; /* whose TSC the others' are compared with */
 	struct clock_vcpu **apart; /* whose TSC differs from ref's, which ran not yet */
 	size_t napart, apart_cap;
-	size_t inside; /* vCPUs in the guest */
+	/* vCPUs that were heard of since the last loss, and those of them in the guest. */
+	size_t heard, inside;
+	uint64_t heard_from; /* that loss */
 	uint64_t made; /* KVM's last word of its master clock before that: it made the VM */
 	/* Of kvmclock against the host's, in ppb, and how far that may be off; 0: not known. */
 	struct {
@@ -158,6 +162,7 @@ struct clockcheck {
 	uint64_t until, newest; /* stamps: what is later is not judged; set by the caller */
 	bool watch; /* this is one of many passes, which see all of it; set by the caller */
 	bool lossy, no_rip;
+	uint64_t lost_to; /* what was known before that, the end of the last loss, may be stale */
 	const struct out_clock *clock; /* of the answer's times: set by the caller; ... */
 	struct windows *w;	       /* ... and those of guests' events; NULL: none */
 	bool stray; /* there are clock events of threads whose VM is not known */

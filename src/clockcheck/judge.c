@@ -22,6 +22,9 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 			 "give all vCPUs one TSC: KVM_VCPU_TSC_OFFSET, or IA32_TSC of all within a second" },
 	[CLOCK_TSC_JUMP] = { "tsc-jump", false, true, "the TSC of %v was set %d by %c at %f%w%x",
 			     "write TSCs only before the guest runs, with what they had then" },
+	[CLOCK_TSC_SET] = { "tsc-set", true, false,
+			    "the TSC of %v was set %d by %c at %f%w%x, or a snapshot was loaded into it",
+			    "none if it was a snapshot; a recording from when it was made on tells" },
 	[CLOCK_FORWARDS] = { "kvmclock-forwards", false, true, "kvmclock jumped by +%n at %a%k", SET_CLOCK },
 	[CLOCK_BACKWARDS] = { "kvmclock-backwards", false, true,
 			      "kvmclock went backwards by %n at %a%k: the guest had run until %f", SET_CLOCK },
@@ -118,11 +121,13 @@ static void drift(const struct clockcheck *c, struct clock_vm *vm)
 }
 
 /* Both have run since the other one's record came, so both had their last one. */
-static void differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock_vcpu *ref)
+static void differs(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		    const struct clock_vcpu *ref)
 {
 	uint64_t a, b, tsc, slack;
 
-	if (!ref || v == ref || v->skew || !v->was.has_pv || !v->was.has_map || !ref->was.has_map ||
+	if (!ref || v == ref || v->skew || !v->was.has_pv || v->was.from < c->lost_to ||
+	    ref->was.from < c->lost_to || !v->was.has_map || !ref->was.has_map ||
 	    v->entry <= ref->was.from || ref->entry <= v->was.from)
 		return;
 	tsc = tsc_to_guest(&ref->was.map, vm->last);
@@ -147,12 +152,12 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		struct clock_vcpu *v = &vm->vcpu[i];
 		uint64_t told;
 
-		clock_skew(vm, v, c->until, true);
-		if (v->was.has_pv && !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
+		clock_skew(c, vm, v, c->until, true);
+		if (v->was.has_pv && v->was.from >= c->lost_to && !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
 			frequency(c, vm, v, told, false);
 		frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!c->cap->unit_ns)
-			differs(vm, v, ref);
+			differs(c, vm, v, ref);
 		if (v->late >= LATE_LEAST && v->late * 2 >= v->timers)
 			clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES, .vcpu = v->id,
 				.count = v->late, .all = v->timers,
@@ -255,7 +260,7 @@ static void foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 			  vm->vcpu[i].late * 10 >= vm->vcpu[i].timers * 9;
 	if (c->w)
 		win_total(c->w, (int64_t)vm->vm, &own);
-	vm->doubtful = own.outside;
+	vm->doubtful = own.outside || clock_seen_of(vm, CLOCK_TSC_SET, -1);
 	vm->foreign = solved || vm->is_tdx ||
 		      ((vm->is_sev || timers) && (!own.inside || own.outside));
 	for (size_t i = 0; i < vm->nseen && vm->foreign; i++)
@@ -300,6 +305,9 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 			v->last_at = e->end_tsc;
 		}
 	}
+	for (size_t i = 0; i < vm->n; i++) /* by an offset that another may have replaced */
+		if (!clock_map_holds(c, &vm->vcpu[i]))
+			vm->vcpu[i].late = 0;
 	each_vcpu(c, vm);
 	drift(c, vm);
 	for (size_t i = 0; i < CLOCK_TIMERS && ns; i++) {
@@ -312,7 +320,8 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 			clock_found(vm, &s);
 	}
 	/* No event says that there is no master clock: if this remains, KVM turns it off. */
-	if ((vm->master.known ? vm->master.off : mismatch) && vm->last > vm->master.told_at)
+	if ((vm->master.known ? vm->master.off : mismatch) && vm->last > vm->master.told_at &&
+	    vm->master.told_at >= c->lost_to)
 		clock_master(vm, true, vm->master.told_at, true);
 	foreign_tsc(c, vm);
 	for (size_t i = 1; i < tl_sources(c->t); i++) {

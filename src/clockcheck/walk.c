@@ -15,6 +15,7 @@
 #define LATE_NS	  10000000u
 #define ANEW_NS	  1000000u
 #define FIRMWARE  (1ull << 32) /* RIPs below this are its, which reads clocks in order to wait */
+#define INSTRUCTION 15u /* bytes of one, at most */
 #define DEADLINE  0x6e0u
 #define TDCALL	  77u /* exits of VMX and SVM that only encrypted guests have */
 #define VMGEXIT	  0x403u
@@ -194,12 +195,31 @@ static bool ran_since(const struct clock_vcpu *v, uint64_t since)
 	return v->entry >= since || v->entry > v->exit;
 }
 
-static const struct tsc_map *map_for_skew(struct clock_vcpu *v, uint64_t host)
+bool clock_map_holds(const struct clockcheck *c, const struct clock_vcpu *v)
 {
-	return v->last_at ? &v->last : map_by(v, host);
+	const struct tsc_map *map = clock_vcpu_map(v);
+
+	return map && (offset_since(v) >= c->lost_to ||
+		       (v->last_at && tsc_map_equal(map, &v->last)));
 }
 
-void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
+/* Since when, unless a write may have been lost. */
+static const struct tsc_map *map_heard(const struct clockcheck *c, struct clock_vcpu *v,
+				       uint64_t host)
+{
+	const struct tsc_map *map = map_by(v, host);
+
+	return map && offset_since(v) >= c->lost_to ? map : NULL;
+}
+
+static const struct tsc_map *map_for_skew(const struct clockcheck *c, struct clock_vcpu *v,
+					  uint64_t host)
+{
+	return v->last_at ? &v->last : map_heard(c, v, host);
+}
+
+void clock_skew(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		uint64_t host, bool end)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
 	static const struct clock_who nobody;
@@ -210,20 +230,20 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	uint64_t since;
 	int64_t cycles;
 
-	b = map_for_skew(v, host);
+	b = map_for_skew(c, v, host);
 	if (!b)
 		return;
 	/* The first one that is known by then. */
-	for (ref = vm->ref ?: vm->vcpu; ref < v && !map_for_skew(ref, host);)
+	for (ref = vm->ref ?: vm->vcpu; ref < v && !map_for_skew(c, ref, host);)
 		ref++;
 	vm->ref = ref = MIN(ref, v);
-	a = map_for_skew(ref, host);
+	a = map_for_skew(c, ref, host);
 	if (!a || a->ratio != b->ratio || a->frac != b->frac)
 		return;
 	cycles = (int64_t)(b->offset - a->offset);
 	if (open && open->amount == cycles)
 		return;
-	known = map_by(v, host) && map_by(ref, host);
+	known = map_heard(c, v, host) && map_heard(c, ref, host);
 	since = known ? MAX(offset_since(v), offset_since(ref)) : MAX(v->last_at, ref->last_at);
 	if (open)
 		open->to = since;
@@ -244,7 +264,7 @@ void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool e
 	v->skew = vm->more ? 0 : vm->nseen;
 }
 
-static void take_write(struct clock_vm *vm, const struct tl_item *i)
+static void take_write(const struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)tl_field(i, 0));
 	uint64_t prev = tl_field(i, 1), next = tl_field(i, 2);
@@ -260,8 +280,10 @@ static void take_write(struct clock_vm *vm, const struct tl_item *i)
 	v->writer = clock_writer(i, EV_TSC_OFFSET);
 	v->born |= !prev && !v->entered && !(known && known->has_read && known->read_at <= i->host);
 	vm->born |= v->born;
-	if (v->born && !v->entered)
+	/* After a loss a vCPU of which nothing was seen yet may be a new one. */
+	if ((v->born && !v->entered) || MAX(v->entry, v->exit) < c->lost_to)
 		return;
+	v->jump.unsure &= v->jump.is;
 	v->jump.cycles = (int64_t)((v->jump.is ? (uint64_t)v->jump.cycles : 0) + next - prev);
 	v->jump.at = i->host;
 	v->jump.is = true;
@@ -272,19 +294,25 @@ static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock
 		   uint64_t rip)
 {
 	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
+	enum clock_finding is = CLOCK_TSC_JUMP;
 	struct clock_seen *s;
 
 	vm->anew += rip == RESET_RIP;
 	if (!v->jump.is || c->no_rip || rip == RESET_RIP)
 		return;
 	v->jump.is = false;
+	if (v->jump.at < c->lost_to) /* it may have been reset since */
+		return;
 	if (khz ? tsc_cycles_to_ns(size, khz) < SHORT_NS : !size)
 		return;
-	s = clock_seen_of(vm, CLOCK_TSC_JUMP, v->id);
+	/* Registers go with a snapshot, too. */
+	if (v->jump.unsure || (v->rip && v->rip != FIRMWARE && rip - v->rip > INSTRUCTION))
+		is = CLOCK_TSC_SET;
+	s = clock_seen_of(vm, is, v->id);
 	if (s)
 		s->count++;
 	else
-		clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
+		clock_found(vm, &(struct clock_seen){ .is = is, .vcpu = v->id,
 			.from = v->jump.at, .count = 1, .amount = v->jump.cycles,
 			.by = v->writer });
 }
@@ -319,6 +347,12 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 	return clock_size(*ns) > *tolerance;
 }
 
+/* Heard of since the last loss, and in the guest. */
+static bool is_inside(const struct clockcheck *c, const struct clock_vcpu *v)
+{
+	return v->entry > v->exit && v->entry >= c->lost_to;
+}
+
 /* Set back: has its guest seen that? */
 static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 		     const struct clock_vcpu *v, const struct pvclock *pv, uint64_t host,
@@ -328,9 +362,10 @@ static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 	uint64_t ran = vm->ran, last, next; /* with the old record; 0: nothing shows that */
 
 	s->is = CLOCK_SET_BACK;
-	if (vm->inside > (v->entry > v->exit))
+	if (vm->inside > is_inside(c, v))
 		ran = host;
-	if (!now || !ran || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
+	if (!now || !ran || ran < c->lost_to ||
+	    (c->lost_to && (vm->heard_from != c->lost_to || vm->heard < vm->n)) || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
 	    pvclock_to_ns(&v->was.pv, tsc_to_guest(&v->was.map, ran), &last) ||
 	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
 		return;
@@ -438,16 +473,24 @@ static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struc
 	struct clock_seen *told;
 	uint64_t tolerance;
 	int64_t ns;
+	bool known;
 
 	if (!v || pvclock_check(&pv))
 		return;
 	clock_advance(v, i->host);
-	if (!v->was.has_pv)
+	known = v->was.has_pv && v->was.from >= c->lost_to;
+	if (v->was.from < c->lost_to) { /* it may have had another one since */
+		v->was.has_pv = false;
+		vm->blind = true;
+	} else if (!known) {
 		first_record(c, vm, v, &pv, i->host);
-	else if (pv.version > 2 && pv.version <= v->was.pv.version &&
-		 !pvclock_same_body(&v->was.pv, &pv))
+	} else if (pv.version > 2 && pv.version <= v->was.pv.version &&
+		   !pvclock_same_body(&v->was.pv, &pv)) {
 		restored(c, vm, v, &pv, i->host);
+	}
 	v = clock_vcpu_by_id(vm, v->id); /* restored: its last record is none of it */
+	if (!known && (!v->was.has_pv || v->was.from > v->jump.at))
+		v->jump.unsure |= v->jump.is && pv.version > 2 && !v->writer.guest;
 	if (v->was.has_pv && !pvclock_same_body(&v->was.pv, &pv) &&
 	    clock_changed(v, &pv, &ns, &tolerance) && !is_same_change(vm, v, ns, tolerance)) {
 		struct clock_seen s = {
@@ -510,23 +553,23 @@ static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_
 	size_t apart;
 
 	jumped(c, vm, v, tl_field(i, 1));
-	if (v->read && v->exit) {
+	if (v->read && v->exit && v->exit >= c->lost_to) {
 		vm->read[v->read - 1].n++;
 		vm->read[v->read - 1].spent += i->host - v->exit;
 	}
 	v->read = 0;
-	vm->inside -= v->entry > v->exit;
+	vm->inside -= is_inside(c, v);
 	v->entry = i->host;
-	vm->inside += v->entry > v->exit;
+	vm->inside += is_inside(c, v);
 	v->entered = true;
-	clock_skew(vm, v, i->host, false);
+	clock_skew(c, vm, v, i->host, false);
 	if (v != vm->ref)
 		return;
 	apart = vm->napart;
 	vm->napart = 0;
 	for (size_t k = 0; k < apart; k++) {
 		vm->apart[k]->waits = false;
-		clock_skew(vm, vm->apart[k], i->host, false);
+		clock_skew(c, vm, vm->apart[k], i->host, false);
 	}
 }
 
@@ -562,6 +605,12 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		return;
 	vm->first = vm->first ?: i->host;
 	vm->last = i->host;
+	if (vm->heard_from != c->lost_to) {
+		vm->heard_from = c->lost_to;
+		vm->heard = vm->inside = 0;
+	}
+	if (role == EV_ENTRY || role == EV_EXIT)
+		vm->heard += MAX(v->entry, v->exit) < c->lost_to && i->host >= c->lost_to;
 	if (role == EV_ENTRY)
 		return entry_taken(c, vm, v, i);
 	if (role != EV_EXIT)
@@ -570,7 +619,7 @@ static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 	isa = tl_field(i, 1);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
-	vm->inside -= v->entry > v->exit;
+	vm->inside -= is_inside(c, v);
 	vm->ran = v->exit = i->host;
 	v->rip = event_type_of(i->ev)->f[2].size ? tl_field(i, 2) : FIRMWARE;
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
@@ -586,9 +635,12 @@ void clockcheck_feed(void *clockcheck, const struct tl_item *i)
 	c->newest = MAX(c->newest, i->host);
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
 		/* A watcher has seen what was removed since, and will see what is not read yet. */
-		c->lossy |= i->kind != TL_EVENT && !i->src->index &&
-			    (!c->watch || i->lost ||
-			     (i->gap != GAP_REMOVED && i->gap != GAP_UNREAD));
+		if (i->kind != TL_EVENT && !i->src->index &&
+		    (!c->watch || i->lost ||
+		     (i->gap != GAP_REMOVED && i->gap != GAP_UNREAD))) {
+			c->lossy = true;
+			c->lost_to = MAX(c->lost_to, i->host + i->width);
+		}
 		return;
 	}
 	role = event_role_of(i->ev);
@@ -617,7 +669,7 @@ void clockcheck_feed(void *clockcheck, const struct tl_item *i)
 	if (role == EV_PVCLOCK)
 		pvclock_taken(c, vm, i);
 	else if (role == EV_TSC_OFFSET)
-		take_write(vm, i);
+		take_write(c, vm, i);
 	else
 		take_master(c, vm, i);
 }

@@ -204,6 +204,7 @@ static const struct evidence_rule rules[] = {
 	/* findings of `kvmft clock` */
 	{ "clock", "offset-skew", "its TSC", EVID_OFFSET | EVID_OFFSETS, 0, NULL },
 	{ "clock", "tsc-jump", "its TSC", EVID_OFFSET | EVID_RUN, 0, NULL },
+	{ "clock", "tsc-set", "its TSC", EVID_OFFSET | EVID_RUN, 0, NULL },
 	{ "clock", "kvmclock-forwards", "its kvmclock", SETS_CLOCK, 0, NULL },
 	{ "clock", "kvmclock-backwards", "its kvmclock", SETS_CLOCK | EVID_RUN, 0, NULL },
 	{ "clock", "kvmclock-stood", "its kvmclock", SETS_CLOCK | EVID_RUN, 0, NULL },

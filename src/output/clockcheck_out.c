@@ -270,7 +270,7 @@ static void put_members(const struct clockcheck *c, const struct clock_vm *vm,
 			const struct clock_seen *s, struct json *j)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
-	bool cycles = s->is == CLOCK_SKEW || s->is == CLOCK_TSC_JUMP;
+	bool cycles = s->is <= CLOCK_TSC_SET;
 	bool ns = !strcmp(out_clock_unit(c->clock), "ns"), known;
 	uint64_t t = 0;
 
