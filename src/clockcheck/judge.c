@@ -374,5 +374,5 @@ enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct c
 	for (int k = 0; k < CLOCK_FINDINGS; k++)
 		if (clock_rules[k].must && clockcheck_lacks(vm, (enum clock_finding)k))
 			return CLOCK_UNKNOWN;
-	return c->lossy || c->stray || vm->doubtful ? CLOCK_UNKNOWN : CLOCK_WELL;
+	return c->lossy || c->stray || vm->doubtful || !vm->first ? CLOCK_UNKNOWN : CLOCK_WELL;
 }

@@ -89,6 +89,13 @@ for e in kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_ent
 	*) echo tsc-jump ;;
 	esac)"
 done
+sed '/^[0-9]/d' "$tmp/well.text" >"$tmp/paused.text"
+echo "2 1000 100 sched:sched_switch prev_pid=100 next_pid=0" >>"$tmp/paused.text"
+"$mkcap" --capture "$tmp/paused" "$tmp/paused.text"
+clock paused
+status_is 4 "a guest that did not run"
+is "$("$kvmft" clock --format json "$tmp/paused" | grep -c '"ran":false')" 1 "... in JSON, too"
+out_has '^  it did not run while this was recorded, so nobody read its clocks$' "... which is said"
 sed 's/ offset=-1000//' "$tmp/well.text" >"$tmp/blind.text"
 "$mkcap" --capture "$tmp/blind" "$tmp/blind.text"
 clock blind
