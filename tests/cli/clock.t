@@ -625,7 +625,7 @@ for name in skew mended reset late seen loaded comes; do
 	ids "$tmp/$name" >"$tmp/whole.ids"
 	for way in "--cpu 0 --from 1000000000 --to 2100500000" "--cpu 1 --from 1000000000 --to 2100500000" "--cpu 2" "--cpu 1" \
 		"--from 1500000000 --to 2100200000" "--from 100000 --to 1500000" "--holes 40 --seed 1" "--holes 40 --seed 2" \
-		"--holes 200 --seed 3"; do
+		"--holes 200 --seed 3" "--begins 1000000000" "--begins 1599000000"; do
 		rm -rf "$tmp/part" && cp -r "$tmp/$name" "$tmp/part"
 		# shellcheck disable=SC2086 # options
 		"${KVMFT_TOOLS:-$top/build/tests/tools}/ablate" $way "$tmp/part" >/dev/null || continue

@@ -2,11 +2,13 @@
 /*
  * ablate.c: takes events out of a capture directory, as if they had not been recorded, or had been lost.
  *
- *   ablate [--drop EVENT]... [--keep EVENT]... [--cpu N] [--from TSC] [--to TSC] [--holes N] [--seed N] DIR
+ *   ablate [--drop EVENT]... [--keep EVENT]... [--cpu N] [--from TSC] [--to TSC] [--holes N] [--seed N]
+ *          [--begins TSC] DIR
  *
  * EVENT is SYS:NAME, or SYS for all of a system. Dropped ones are not in its list of recorded events any more; with
  * --keep only those are left. --cpu, --from and --to: all events there are lost, and the file says so, as a ring that
- * was full does. --holes: N such losses, of up to 64 events of a CPU, at random places. DIR is changed in place.
+ * was full does. --holes: N such losses, of up to 64 events of a CPU, at random places. --begins: as if it
+ * had been recorded from then on only. DIR is changed in place.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +28,7 @@ struct ablate {
 	size_t ndrop, nkeep;
 	int64_t cpu; /* -1: any */
 	bool span;
-	uint64_t from, to, holes, seed, every, dropped, lost;
+	uint64_t from, to, begins, holes, seed, every, dropped, lost;
 	struct capture *c;
 	struct sbuf tail; /* lines of meta: what was lost behind a stream's last event */
 	struct fmt *f;
@@ -80,6 +82,8 @@ static void meta(const struct ablate *a, const char *dir)
 		/* The ring's counters know of what is not there any more. */
 		if (!strncmp(line, "stats ", 6))
 			continue;
+		if (a->begins && !strncmp(line, "begin ", 6))
+			snprintf(line, sizeof(line), "begin tsc=%llu\n", (unsigned long long)a->begins);
 		if (!strncmp(line, "event ", 6) && s && n && sscanf(s, " sys=%127s", sys) == 1 &&
 		    sscanf(n, " name=%127s", name) == 1 && is_gone(a, sys, name))
 			continue;
@@ -155,7 +159,7 @@ static void stream(struct ablate *a, const struct cap_stream *s, const char *dir
 		}
 		if (k != R_EVENT)
 			fail(dir, "is damaged");
-		if (a->gone[r.rec.id]) {
+		if (a->gone[r.rec.id] || r.rec.ts < a->begins) {
 			a->dropped++;
 			continue;
 		}
@@ -204,7 +208,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "drop", 1, NULL, 'd' }, { "keep", 1, NULL, 'k' }, { "cpu", 1, NULL, 'c' }, { "from", 1, NULL, 'f' },
-		{ "to", 1, NULL, 't' },	  { "holes", 1, NULL, 'h' }, { "seed", 1, NULL, 's' }, { 0 },
+		{ "to", 1, NULL, 't' },	  { "begins", 1, NULL, 'b' }, { "holes", 1, NULL, 'h' }, { "seed", 1, NULL, 's' }, { 0 },
 	};
 	struct ablate a = { .cpu = -1, .to = UINT64_MAX, .seed = 88172645463325252 };
 	struct kvmft_err err = { .text = "" };
@@ -220,6 +224,7 @@ int main(int argc, char **argv)
 		case 'c': a.cpu = (int64_t)v; break;
 		case 'f': a.from = v; break;
 		case 't': a.to = v; break;
+		case 'b': a.begins = v; break;
 		case 'h': a.holes = v; break;
 		case 's': a.seed ^= v * 0x9e3779b97f4a7c15; break;
 		default: fail("usage", "see the head of ablate.c");
