@@ -258,7 +258,9 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		if (c->lossy)
 			sbuf_add(b, "  events were lost: what they were is not known\n");
 		if (!vm->first)
-			sbuf_add(b, "  it did not run while this was recorded, so nobody read its clocks\n");
+			sbuf_addf(b, "  %s\n",
+				  c->seen[EV_ENTRY] ? "it did not run while this was recorded, so nobody read its clocks"
+						    : "no kvm_entry came: whether it ran, and read its clocks, is not known");
 		if (c->stray)
 			sbuf_add(b, "  clock events of a thread whose VM is not known were left out\n");
 		text_wrap(b, from, "      ", width);
@@ -347,7 +349,10 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 		}
 		json_array_end(&j);
 		json_put_u64(&j, "more", f.vm->more);
-		json_put_bool(&j, "ran", f.vm->first != 0);
+		if (f.vm->first || c->seen[EV_ENTRY])
+			json_put_bool(&j, "ran", f.vm->first != 0);
+		else
+			json_put_known_u64(&j, "ran", false, 0);
 		json_put_object(&j, "needs");
 		for (int k = 0; k < CLOCK_FINDINGS; k++) {
 			uint32_t lacks = clockcheck_lacks(f.vm, (enum clock_finding)k);

@@ -89,13 +89,23 @@ for e in kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_ent
 	*) echo tsc-jump ;;
 	esac)"
 done
-sed '/^[0-9]/d' "$tmp/well.text" >"$tmp/paused.text"
-echo "2 1000 100 sched:sched_switch prev_pid=100 next_pid=0" >>"$tmp/paused.text"
+# Nothing came of one that is paused; or of a host on which KVM never says that it enters a guest.
+{
+	sed '/^[0-9]/d' "$tmp/well.text"
+	printf '%s\n' 'meta vm id=200-12 pid=200 fd=12 name=vm2' 'meta vcpu vm=200-12 id=0 tid=201 offset=-1000 tsc=1' \
+		"2 1000 100 sched:sched_switch prev_pid=100 next_pid=0"
+} >"$tmp/paused.text"
 "$mkcap" --capture "$tmp/paused" "$tmp/paused.text"
-clock paused
-status_is 4 "a guest that did not run"
-is "$("$kvmft" clock --format json "$tmp/paused" | grep -c '"ran":false')" 1 "... in JSON, too"
-out_has '^  it did not run while this was recorded, so nobody read its clocks$' "... which is said"
+run "$kvmft" clock --vm vm1 "$tmp/paused"
+status_is 4 "no event of a guest"
+out_has '^  no kvm_entry came: whether it ran, and read its clocks, is not known$' "... which is said"
+is "$("$kvmft" clock --vm vm1 --format json "$tmp/paused" | grep -c '"ran":null')" 1 "... in JSON, too"
+echo "2 2000 201 kvm_entry vcpu_id=0 rip=0xffffffff81000000" >>"$tmp/paused.text"
+rm -r "$tmp/paused" && "$mkcap" --capture "$tmp/paused" "$tmp/paused.text"
+run "$kvmft" clock --vm vm1 "$tmp/paused"
+status_is 4 "... but of another one"
+out_has '^  it did not run while this was recorded, so nobody read its clocks$' "... it did not run"
+is "$("$kvmft" clock --vm vm1 --format json "$tmp/paused" | grep -c '"ran":false')" 1 "... in JSON, too"
 sed 's/ offset=-1000//' "$tmp/well.text" >"$tmp/blind.text"
 "$mkcap" --capture "$tmp/blind" "$tmp/blind.text"
 clock blind
