@@ -162,10 +162,32 @@ run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-op
 status_is 2 "trace --guest with a vCPU that cannot be"
 err_has "^kvmft trace: option --vcpu: 'x' " "... speaks in its own name"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no command or place that was not given"
+# The VM goes on while all that records it is stopped.
+descendants()
+{
+	for child in $(pgrep -P "$1"); do
+		echo "$child"
+		descendants "$child"
+	done
+}
+
 "$tinyvm" --vcpus 2 --ms 60000 >/dev/null &
 fast=$!
-run timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 2s
+timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
+	--guest-events kvm:kvm_mmio -d 4s >"$out" 2>"$err" &
+tracer=$!
+wait_until grep -q kvm_pio "$out"
+# shellcheck disable=SC2046 # pids
+kill -STOP $(descendants $tracer)
+ran=$(awk '{ print $14 + $15 }' "/proc/$fast/stat")
+n=0
+while [ $(($(awk '{ print $14 + $15 }' "/proc/$fast/stat") - ran)) -lt 50 ] && [ $n -lt 300 ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+# shellcheck disable=SC2046
+kill -CONT $(descendants $tracer)
+wait $tracer
 kill $fast
 wait $fast 2>/dev/null
 err_has '^kvmft: host: [0-9]+ events, .* [1-9][0-9]* lost' "trace --guest, the host's ring is too small"

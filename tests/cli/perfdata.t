@@ -432,7 +432,9 @@ for o in -q -z; do
 	[ -s "$tmp/whole" ] && whole=3 || whole=1
 	run "$kvmft" merge "$tmp/pipe.data"
 	is "$rc" $whole "... cut: exit $whole"
-	ok "... the events before the cut" cmp "$tmp/whole" "$out"
+	# A CPU that was not heard of until then has a line that says so.
+	grep -v 'PERHAPS NOT RECORDED' "$out" | cmp -s "$tmp/whole" -
+	result $? "... the events before the cut"
 	err_has 'damaged record at byte [0-9]+: the [0-9]+ bytes from|packed records are damaged, or cut' "... says so"
 done
 

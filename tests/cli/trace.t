@@ -260,9 +260,20 @@ if [ -d "/sys/kernel/debug/kvm/$vm-$vm_fd" ]; then
 	is "$(unordered "$out")" 0 "... in order"
 	out_has ' [0-9]{4,}\.[0-9]{9}  kvm:kvm_pio' "... not before its system time"
 	vm_end
-	"$tinyvm" --ms 1500 --pause 100 >/dev/null &
+	"$tinyvm" --ms 60000 --pause 100 >/dev/null &
+	ends=$!
 	sleep 0.3
-	run timeout 300 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$!" -N 1
+	timeout 300 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$ends" -N 1 >"$out" 2>"$err" &
+	waits=$!
+	n=0
+	while ! grep -q 'waiting for' "$err" && [ $n -lt 300 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+	kill $ends
+	wait $waits
+	rc=$?
+	wait $ends 2>/dev/null
 	status_is 1 "a VM that ends meanwhile is not waited for"
 	err_has "ended before it got a pvclock record" "... is reported"
 else
