@@ -57,6 +57,7 @@ struct win_vcpu {
 	uint64_t pending, pending_first, pending_last;
 	uint64_t before;   /* events before the host's, if some can be placed later */
 	bool placed;	   /* one had a place */
+	size_t next;	   /* win_next()'s */
 };
 
 struct windows;
@@ -82,6 +83,10 @@ void win_go_on(struct windows *w, const struct timeline *t);
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
+/* Those of one VM by their ids, after win_finish(): the one after v; NULL: the first; after the last. */
+const struct win_vcpu *win_next(const struct windows *w, size_t vm, const struct win_vcpu *v);
+#define win_each_vcpu(w, vm, v) \
+	for (const struct win_vcpu *v = win_next(w, vm, NULL); v; v = win_next(w, vm, v))
 /* All vCPUs of one VM together; vm -1: of all VMs. */
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s);
 /* Hosts on the time line, and all vCPUs of one VM on number i of them. */

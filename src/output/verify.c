@@ -48,9 +48,9 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 static void slices_sum(const struct verify *v, size_t vm, size_t i, size_t n, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < win_count(v->w); k++)
-		for (size_t m = i; win_vcpu(v->w, k)->vm == vm && m < i + n; m++)
-			win_stats_add(s, &win_vcpu(v->w, k)->slice[m]);
+	win_each_vcpu(v->w, vm, c)
+		for (size_t m = i; m < i + n; m++)
+			win_stats_add(s, &c->slice[m]);
 }
 
 /* What there are figures of: a row each. */
@@ -76,20 +76,9 @@ static bool verify_next_line(const struct verify *v, const struct verify_guest *
 
 	l->name = l->number;
 	if (part == PART_VCPU) {
-		const struct win_vcpu *best = NULL;
-
-		/*
-		 * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL:
-		 * the first, and after the last.
-		 */
-		for (size_t k = 0; k < win_count(v->w); k++) {
-			const struct win_vcpu *c = win_vcpu(v->w, k);
-
-			if (c->vm == vm && (c->s.checked || c->s.unchecked) &&
-			    (!l->c || c->vcpu > l->c->vcpu) && (!best || c->vcpu < best->vcpu))
-				best = c;
-		}
-		l->c = best;
+		do /* one with guest events */
+			l->c = win_next(v->w, vm, l->c);
+		while (l->c && !l->c->s.checked && !l->c->s.unchecked);
 		if (!l->c)
 			return false;
 		l->s = l->c->s;

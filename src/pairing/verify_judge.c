@@ -290,10 +290,8 @@ static void blind_reason(const struct verify *v, const struct verify_guest *g, s
 
 	if (!g->a.vcpus_blind)
 		return;
-	for (size_t k = 0; k < win_count(v->w); k++) {
-		const struct win_vcpu *c = win_vcpu(v->w, k);
-
-		if (c->vm != g->g->vm || c->s.checked || !c->s.unchecked)
+	win_each_vcpu(v->w, g->g->vm, c) {
+		if (c->s.checked || !c->s.unchecked)
 			continue;
 		sbuf_addf(b, "%s %" PRIu32, before, c->vcpu);
 		before = ",";

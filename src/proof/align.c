@@ -44,11 +44,7 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
 	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
-	for (size_t k = 0; k < win_count(w); k++) {
-		const struct win_vcpu *v = win_vcpu(w, k);
-
-		if (v->vm != vm)
-			continue;
+	win_each_vcpu(w, vm, v) {
 		a->windows += v->windows;
 		if (!v->s.checked && !v->s.unchecked)
 			continue; /* runs on the host, but has no guest events */
@@ -66,9 +62,8 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 	win_slices(w, &from, &width);
 	for (size_t i = 0; i < WIN_SLICES; i++) {
 		s[i] = (struct win_stats){ 0 };
-		for (size_t k = 0; k < win_count(w); k++)
-			if (win_vcpu(w, k)->vm == vm)
-				win_stats_add(&s[i], &win_vcpu(w, k)->slice[i]);
+		win_each_vcpu(w, vm, v)
+			win_stats_add(&s[i], &v->slice[i]);
 		ok[i] = allowed_shifts(&s[i], &lo[i], &hi[i]);
 	}
 	for (size_t i = 0; i < WIN_SLICES; i++) {

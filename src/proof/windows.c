@@ -21,6 +21,7 @@ struct windows {
 	struct win_vcpu *v;
 	size_t cap;
 	struct u64map by_key; /* vm << 32 | vcpu → index */
+	struct u64map first;  /* vm → 1 and the index of its first one; see win_next() */
 	/* those that had events since the last gap: only they are touched by the next */
 	size_t *heard, nheard, heard_cap;
 	struct {
@@ -505,6 +506,26 @@ static void settle_ends(struct windows *w, struct win_vcpu *v)
 	v->after = v->before = 0;
 }
 
+COMPARE(win_order, struct win_vcpu *, ORDER((*x)->vm, (*y)->vm) ?: ORDER((*x)->vcpu, (*y)->vcpu));
+
+/* Links the vCPUs of each VM. */
+static void win_link(struct windows *w)
+{
+	const size_t n = w->by_key.n;
+	_cleanup_free_ struct win_vcpu **by = xcalloc(n + 1, sizeof(*by));
+
+	for (size_t k = 0; k < n; k++)
+		by[k] = &w->v[k];
+	array_sort(by, n, win_order);
+	u64map_free(&w->first);
+	for (size_t k = n; k--;) { /* from the last on */
+		uint64_t *first = xu64map_at(&w->first, by[k]->vm);
+
+		by[k]->next = (size_t)*first;
+		*first = (uint64_t)(by[k] - w->v) + 1;
+	}
+}
+
 void win_finish(struct windows *w)
 {
 	/* If the host's recording had ended already, nothing is known about what came after. */
@@ -518,6 +539,14 @@ void win_finish(struct windows *w)
 			settle_unknown(w, v);
 		settle_ends(w, v);
 	}
+	win_link(w);
+}
+
+const struct win_vcpu *win_next(const struct windows *w, size_t vm, const struct win_vcpu *v)
+{
+	uint64_t at = v ? v->next : 0;
+
+	return (v || u64map_get(&w->first, vm, &at)) && at ? &w->v[at - 1] : NULL;
 }
 
 size_t win_count(const struct windows *w)
@@ -533,9 +562,11 @@ const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < w->by_key.n; k++)
-		if (vm < 0 || w->v[k].vm == (size_t)vm)
-			win_stats_add(s, &w->v[k].s);
+	for (size_t k = 0; vm < 0 && k < w->by_key.n; k++)
+		win_stats_add(s, &w->v[k].s);
+	if (vm >= 0)
+		win_each_vcpu(w, (size_t)vm, v)
+			win_stats_add(s, &v->s);
 }
 
 size_t win_hosts(const struct windows *w)
@@ -546,9 +577,8 @@ size_t win_hosts(const struct windows *w)
 void win_host_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
 {
 	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < w->by_key.n; k++)
-		if (w->v[k].vm == vm)
-			win_stats_add(s, &w->v[k].part[i]);
+	win_each_vcpu(w, vm, v)
+		win_stats_add(s, &v->part[i]);
 }
 
 void win_slices(const struct windows *w, uint64_t *from, uint64_t *width)
@@ -565,5 +595,6 @@ void win_free(struct windows *w)
 	free(w->host);
 	free(w->heard);
 	u64map_free(&w->by_key);
+	u64map_free(&w->first);
 	free(w);
 }

@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
@@ -270,6 +270,16 @@ make_text_rips() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-
 	printf " c-%d [000] 1.%07d: kvm_entry: vcpu 0, rip 0x1\n", i, 20 * i + 10 } }' >file; }
 # vCPUs of one VM, the last one first
 make_text_down() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-%d [000] 1.%07d: kvm_entry: vcpu %d, rip 0x1\n", i, 10 * i, n - i }' >file; }
+# ... beside that of a guest
+make_vms_ran()
+{
+	rm -rf host guest
+	{
+		cat "$golden/latency-host.txt"
+		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = 1000000 + i * 10; print 1, t, i + 1000, "kvm_entry vcpu_id=0"; print 1, t + 5, i + 1000, "kvm_exit exit_reason=12 isa=1" } }'
+	} >host.txt
+	"$makers/mkcap" --capture host host.txt && cp -R base-guest guest
+}
 # A guest that asks for its kvmclock anew, n times; one of n / 4 vCPUs, whose first has another TSC and does not run any more.
 # clock_host AWK: a VM of m vCPUs, and its events
 clock_host()
@@ -466,6 +476,7 @@ for what in text_down text_tasks; do
 	grows $what 2000 report --per vcpu file
 done
 grows text_down 2000 clock file
+grows vms_ran 2500 clock host guest=one
 grows records 4000 clock host
 grows apart 4000 clock host
 grows text_gaps 4000 merge -q --format folded --of exits file
