@@ -238,23 +238,17 @@ int hostmap_build(struct hostmap *m)
 	return build_all(m);
 }
 
-/* Searches n in time order, from number *at on; the next one requested is no earlier. */
-static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
-{
-	while (*at < n && m->event[*at].ts < e->ts)
-		++*at;
-	for (size_t i = *at; i < n && m->event[i].ts == e->ts; i++)
-		if (m->event[i].kind == e->kind && m->event[i].tid == e->tid &&
-		    m->event[i].vcpu == e->vcpu)
-			return true;
-	return false;
-}
+COMPARE(same_event, struct hostmap_event,
+	ORDER(x->ts, y->ts) ?: ORDER(x->kind, y->kind) ?: ORDER(x->tid, y->tid) ?: ORDER(x->vcpu, y->vcpu));
 
 void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 {
 	const size_t n = m->nevent;
-	size_t at = 0;
+	_cleanup_free_ struct hostmap_event *have = xcalloc(n + 1, sizeof(*have));
 
+	for (size_t i = 0; i < n; i++)
+		have[i] = m->event[i];
+	array_sort(have, n, same_event);
 	for (size_t i = 0; i < before->nevent; i++) {
 		const struct hostmap_event *e = &before->event[i];
 
@@ -262,7 +256,7 @@ void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 		 * Events without a thread were not recorded but added; the same code adds them
 		 * again.
 		 */
-		if (e->tid <= 0 || has_event(m, n, &at, e))
+		if (e->tid <= 0 || bsearch(e, have, n, sizeof(*e), same_event))
 			continue;
 		xarray_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e));
 		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);
