@@ -228,8 +228,8 @@ static uint16_t elem_size(const char *decl, const char *name, const char *close,
 /* The line of a field, from "DECLARATION;" on. */
 static int parse_field(struct fmt_event *e, const char *decl, const char *eol)
 {
-	const char *semi = memchr(decl, ';', (size_t)(eol - decl)), *end = semi, *p = semi + 1,
-		   *name;
+	const char *semi = memchr(decl, ';', (size_t)(eol - decl)), *end = semi,
+		   *p = (semi ?: decl) + 1, *name;
 	uint32_t off, size, sign = 0;
 	struct fmt_fld *fld;
 
