@@ -31,7 +31,7 @@ enum event_role {
 	EV_INJECT_FAULT, /* exception */
 	EV_PLE,		/* old, new; how long a vCPU may spin before it exits */
 	EV_IOCTL,	/* cmd */
-	EV_CR3,		/* cr3, cpl, rsp, code, modes; of record --guest-processes */
+	EV_CR3,		/* cr3, cpl, rsp, code, modes, fs; of record --guest-processes */
 	/* ... and in any thread of its VM */
 	EV_SET_IRQ,	 /* gsi, level */
 	EV_MSI,		 /* address, data */

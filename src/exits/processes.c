@@ -21,7 +21,11 @@
 #define MODE_NPT     1u /* VMCB, 0x90: nested paging, SEV-ES */
 #define MODE_SEALED  4u
 #define HALTS	     8u /* one in so many exits of an idle task's stack is, at least */
+#define BASED	     8u /* one in so many exits of a process's stack has a base of FS, at least */
 #define STACK_CR3S   4
+#define OWNERS	     16u /* of a page table; all later ones are one */
+#define LIBRARIES    0x7e0000000000ull /* Linux puts them from here on, */
+#define FAR	     (64ull << 30)     /* ... each program's anywhere within 1 TiB */
 
 /* Where a vCPU was when it exited. */
 struct process_at {
@@ -47,7 +51,9 @@ struct process_vcpu {
 	bool has_task, exit_has_task;
 	uint64_t task_gaps; /* how many its guest had by then */
 	bool live; /* seen since the host's last gap */
-	int32_t task, exit_task;
+	int32_t task, exit_task, task_before;
+	size_t stack; /* of its kernel, at this exit: index + 1; not of interrupts */
+	uint64_t cr3, fs; /* at this exit */
 	uint64_t since;
 	/* its interrupts' stack: index + 1, and how many exits were on it */
 	size_t irq_stack;
@@ -61,10 +67,25 @@ struct process_stack {
 		uint32_t exits, visits;
 	} cr3[STACK_CR3S]; /* the most frequent, as far as there is room */
 	uint64_t last;
-	uint32_t exits, halts;
+	uint64_t home; /* space in which it had a base at last */
+	uint32_t exits, halts, based; /* based: with a base of FS */
 	bool moves; /* it was on several vCPUs */
-	bool irq;
-	size_t vcpu; /* index */
+	bool irq, owned, several;
+	int32_t owner; /* ... which task, by its guest's capture: one, or several */
+	size_t vcpu;   /* index */
+};
+
+/*
+ * What the base of FS tells of a page table: whether it was one, in user mode, and which processes
+ * had it, one after the other. A new program has its C library somewhere else.
+ */
+struct process_space {
+	bool based, bare;
+	size_t stack; /* which had a base in it at last: index + 1 */
+	size_t n, cap;
+	struct process_owner {
+		uint64_t fs, first, last; /* first, last: host TSC */
+	} *owner;
 };
 
 struct process_vote {
@@ -81,18 +102,20 @@ struct process_walk {
 	const struct fmt *fmt;
 	int64_t only;
 	bool met[2]; /* switches, wakeups */
-	struct u64map by_row, by_vcpu, by_vote, by_stack;
+	bool has_fs;
+	struct u64map by_row, by_vcpu, by_vote, by_stack, by_space;
 	struct process_vcpu *vcpu;
 	struct process_stack *stack;
+	struct process_space *space;
 	struct process_vote *vote;
 	struct process_row crowded;
-	size_t vcpu_cap, vote_cap, stack_cap;
+	size_t vcpu_cap, vote_cap, stack_cap, space_cap;
 	size_t *live, nlive, live_cap;
 	bool learned; /* the first walk is over */
 	uint64_t lost_until; /* host TSC */
 	struct process_modes {
 		bool user_even, user_odd;
-		uint32_t rows, votes, stacks;
+		uint32_t rows, votes, stacks, spaces;
 		uint64_t gaps; /* in its own capture */
 		/* host TSC: by its own capture; 0: there is none */
 		uint64_t told_until;
@@ -107,9 +130,84 @@ static uint64_t stack_key(size_t vm, uint64_t rsp)
 	return (uint64_t)vm << 50 | (rsp >> STACK_SHIFT & ((1ull << 50) - 1));
 }
 
-static void learn(struct process_walk *w, const struct process_vcpu *v, const struct rec *rec,
+static uint64_t space_key(size_t vm, uint64_t space)
+{
+	return (uint64_t)vm << 48 | (space & ~CR3_USER) >> 12;
+}
+
+static void learn_base(struct process_walk *w, size_t vm, uint64_t space, uint64_t fs, bool user,
+		       uint64_t t)
+{
+	struct process_space *s;
+	struct process_owner *o;
+	size_t i = 0;
+
+	if (w->modes[vm].spaces > ROWS_MAX)
+		return;
+	s = xu64map_elem(&w->by_space, space_key(vm, space), &w->space, &w->space_cap, sizeof(*s));
+	w->modes[vm].spaces += !s->based && !s->bare && !s->n;
+	s->based |= user && fs;
+	s->bare |= user && !fs;
+	if (fs < LIBRARIES)
+		return;
+	while (i < s->n && (s->owner[i].fs > fs ? s->owner[i].fs - fs : fs - s->owner[i].fs) > FAR)
+		i++;
+	if (i == s->n && !user) /* as while it executes another program */
+		return;
+	if (i == OWNERS)
+		i--;
+	if (i == s->n) {
+		o = xarray_grow(&s->owner, s->n++, &s->cap, sizeof(*o));
+		*o = (struct process_owner){ .fs = fs, .first = t };
+	}
+	s->owner[i].last = t;
+}
+
+/* Those that took turns are one process. */
+static void owners_join(struct process_space *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (n && s->owner[i].first < s->owner[n - 1].last)
+			s->owner[n - 1].last = MAX(s->owner[n - 1].last, s->owner[i].last);
+		else
+			s->owner[n++] = s->owner[i];
+	s->n = n;
+}
+
+/* What borrows an address space has that of whoever was there before; a process its own. */
+static uint64_t owner_at(const struct process_walk *w, size_t vm, const struct process_at *at,
+			 uint64_t t)
+{
+	const struct process_space *s;
+	uint64_t i = 0, of;
+
+	if (!u64map_get(&w->by_space, space_key(vm, at->space), &of))
+		return 0;
+	s = &w->space[of];
+	while (i + 1 < s->n && (at->is == AT_SPACE ? s->owner[i].last < t : s->owner[i + 1].first <= t))
+		i++;
+	return i;
+}
+
+/*
+ * Linux loads the base of FS with the thread: each of a process has data of its own there, where
+ * kernel threads and idle tasks have 0. So has a process until its C library is up, on a stack that
+ * had a base before or gets one; and a 32-bit program, or one without such a library, always.
+ */
+static bool fs_tells(const struct process_walk *w, size_t vm, uint64_t space)
+{
+	uint64_t at;
+
+	return w->has_fs && (!u64map_get(&w->by_space, space_key(vm, space), &at) ||
+			     w->space[at].based || !w->space[at].bare);
+}
+
+static void learn(struct process_walk *w, const struct process_vcpu *v, const struct tl_item *item,
 		  const struct event_type *e)
 {
+	const struct rec *rec = item->rec;
 	size_t vm = v->vm;
 	uint64_t cr3 = event_u64(e, 0, rec), modes = event_u64(e, 4, rec);
 	uint64_t cpl = event_u64(e, 1, rec), space = cr3 & CR3_ADDRESS & ~CR3_USER;
@@ -122,6 +220,8 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 		w->modes[vm].user_odd |= cr3 & CR3_USER;
 		w->modes[vm].user_even |= !(cr3 & CR3_USER);
 	}
+	if (w->has_fs && (cpl == 3 || event_u64(e, 5, rec)))
+		learn_base(w, vm, space, event_u64(e, 5, rec), cpl == 3, item->host);
 	if (cpl || w->modes[vm].stacks > STACKS_MAX)
 		return;
 	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(e, 2, rec)), &w->stack,
@@ -142,6 +242,7 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 	s->last = space;
 	s->exits++;
 	s->halts += event_u64(e, 3, rec) == CODE_HLT;
+	s->based += w->has_fs && event_u64(e, 5, rec);
 }
 
 static bool is_idle(const struct process_stack *s)
@@ -192,6 +293,8 @@ void processes_again(struct processes *p)
 			*until = MAX(*until, end);
 		}
 	}
+	for (size_t i = 0; i < w->by_space.n; i++)
+		owners_join(&w->space[i]);
 	for (size_t i = 0; i < p->nvm; i++)
 		p->vm[i].tables = w->modes[i].user_odd && !w->modes[i].user_even;
 }
@@ -210,6 +313,7 @@ void processes_new(struct timeline *t, int64_t only, struct processes **out)
 	w->p.vm = xcalloc(w->p.nvm + 1, sizeof(*w->p.vm));
 	w->modes = xcalloc(w->p.nvm + 1, sizeof(*w->modes));
 	w->p.has_cr3 = event_find(w->fmt, EV_CR3, 5)->ev;
+	w->has_fs = event_find(w->fmt, EV_CR3, 6)->ev;
 	/* A trace.dat has the formats of events that were not recorded: there, once one is met. */
 	w->p.has_sched = !cap->is_tracedat && event_find(w->fmt, EV_WAKEUP, 1)->ev &&
 			 event_find(w->fmt, EV_SWITCH, 3)->ev;
@@ -222,7 +326,7 @@ static struct process_row *process_row_of(struct process_walk *w, size_t vm,
 					  enum process_kind kind, uint64_t id)
 {
 	uint64_t key = (uint64_t)vm << 48 | (uint64_t)kind << 44 |
-		       (kind == PROCESS_SPACE ? id >> 12 : id);
+		       (kind == PROCESS_SPACE ? (id & (OWNERS - 1)) << 40 | id >> 12 : id);
 	uint64_t at = w->p.n;
 	struct process_row *r;
 
@@ -234,6 +338,8 @@ static struct process_row *process_row_of(struct process_walk *w, size_t vm,
 	r = xarray_grow(&w->p.row, w->p.n, &w->p.cap, sizeof(*r));
 	xu64map_put(&w->by_row, key, w->p.n++);
 	*r = (struct process_row){ .kind = kind, .vm = vm, .id = id };
+	if (kind == PROCESS_SPACE)
+		r->id &= CR3_ADDRESS;
 	if (kind == PROCESS_SPACE)
 		r->number = ++w->p.vm[vm].spaces;
 	return r;
@@ -281,6 +387,27 @@ static void vote_for(struct process_walk *w, const struct process_row *r, int32_
 	one->row = (uint32_t)(r - w->p.row);
 	one->tid = tid;
 	w->modes[r->vm].votes += !one->n++;
+}
+
+/*
+ * sched_switch comes before the switch: an exit between the two is still on the stack of the task
+ * before, and of either.
+ */
+static void judge(struct process_walk *w, const struct process_row *r, const struct process_vcpu *v)
+{
+	struct process_stack *s = v->stack ? &w->stack[v->stack - 1] : NULL;
+
+	if (s && s->owned && !s->several && s->owner == v->task_before &&
+	    s->owner != v->exit_task) {
+		w->p.vm[v->vm].switching++;
+		return;
+	}
+	if (s) {
+		s->several |= s->owned && s->owner != v->exit_task;
+		s->owned = true;
+		s->owner = v->exit_task;
+	}
+	vote_for(w, r, v->exit_task);
 }
 
 /* ---- turns ---- */
@@ -387,7 +514,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			count_exit(r, v, spent);
 			vm->crowded += r == &w->crowded;
 			if (v->exit_has_task)
-				vote_for(w, r, v->exit_task);
+				judge(w, r, v);
 		}
 		if (w->p.ran) {
 			const struct process_at last = { AT_SPACE, at.space };
@@ -415,34 +542,75 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	v->waited = 0;
 }
 
-static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct rec *rec,
+/*
+ * A thread that ends has neither a base nor an address space: it borrows one, as kernel threads do.
+ * One that executes another program has a new one.
+ */
+static bool ends(const struct process_walk *w, const struct process_vcpu *v,
+		 const struct process_stack *s)
+{
+	const struct process_space *p;
+	uint64_t at;
+
+	if (!s->home || (s->home & CR3_ADDRESS) == v->now.space)
+		return false;
+	if (!u64map_get(&w->by_space, space_key(v->vm, v->now.space), &at))
+		return true;
+	p = &w->space[at];
+	return (!p->based && !p->bare) || (p->stack && p->stack != v->stack);
+}
+
+/* In its kernel, on stack s, without a base; last_*: what there was at the exit before. */
+static void kernel_at(const struct process_walk *w, struct process_vcpu *v,
+		      const struct process_stack *s, uint64_t last_cr3, uint64_t last_fs)
+{
+	bool tells = fs_tells(w, v->vm, v->now.space);
+
+	/* On an interrupt's stack it is who was interrupted. */
+	if (is_idle(s))
+		v->now.is = AT_IDLE;
+	else if (s->irq && last_cr3 == v->cr3 && !last_fs && v->before.is != AT_UNKNOWN &&
+		 v->before.is != AT_NESTED)
+		v->now = v->before;
+	else if (s->irq ? tells : tells ? (uint64_t)s->based * BASED < s->exits : is_shared(s))
+		v->now.is = AT_KERNEL;
+	else if (tells && !s->irq && ends(w, v, s))
+		v->now.space = s->home;
+}
+
+static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct tl_item *i,
 		   const struct event_type *e)
 {
 	struct process_vm *vm = &w->p.vm[v->vm];
-	uint64_t modes = event_u64(e, 4, rec), known;
-	const struct process_stack *s;
+	uint64_t modes = event_u64(e, 4, i->rec), fs = w->has_fs ? event_u64(e, 5, i->rec) : 0, at;
+	uint64_t last_cr3 = v->cr3, last_fs = v->fs;
+	struct process_stack *s = NULL;
 
 	v->now = (struct process_at){ AT_UNKNOWN, 0 };
+	v->stack = 0;
 	vm->sealed += (modes & MODE_SEALED) != 0;
 	vm->shadowed += !(modes & (MODE_NPT | MODE_SEALED));
 	if (!(modes & MODE_NPT) || modes & MODE_SEALED)
 		return;
-	v->now.is = AT_SPACE;
-	v->now.space = event_u64(e, 0, rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
-	if (event_u64(e, 1, rec))
-		return;
-	if (!u64map_get(&w->by_stack, stack_key(v->vm, event_u64(e, 2, rec)), &known)) {
-		v->now.is = AT_UNKNOWN; /* one too many: perhaps an idle task's */
-		return;
+	v->fs = fs;
+	v->cr3 = event_u64(e, 0, i->rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
+	v->now = (struct process_at){ AT_SPACE, v->cr3 };
+	if (!event_u64(e, 1, i->rec)) {
+		if (u64map_get(&w->by_stack, stack_key(v->vm, event_u64(e, 2, i->rec)), &at))
+			s = &w->stack[at];
+		v->stack = s && !s->irq ? at + 1 : 0;
+		if (!s && !fs)
+			v->now.is = AT_UNKNOWN; /* one too many: perhaps an idle task's */
+		else if (!fs)
+			kernel_at(w, v, s, last_cr3, last_fs);
 	}
-	s = &w->stack[known];
-	/* On an interrupt's stack it is who was interrupted. */
-	if (is_idle(s))
-		v->now.is = AT_IDLE;
-	else if (!s->irq && is_shared(s))
-		v->now.is = AT_KERNEL;
-	else if (s->irq && v->before.space == v->now.space && v->before.is != AT_UNKNOWN)
-		v->now.is = v->before.is;
+	if (v->now.space == v->cr3)
+		v->now.space |= owner_at(w, v->vm, &v->now, i->host);
+	if (fs && v->stack) {
+		s->home = v->now.space;
+		if (u64map_get(&w->by_space, space_key(v->vm, v->cr3), &at))
+			w->space[at].stack = v->stack;
+	}
 }
 
 /* ---- items ---- */
@@ -490,7 +658,7 @@ static void feed_vcpu(struct process_walk *w, struct process_vcpu *v, const stru
 	}
 	if (t->role == EV_CR3 && w->p.has_cr3) {
 		e = TURN_LEFT;
-		on_cr3(w, v, i->rec, t);
+		on_cr3(w, v, i, t);
 	}
 	if (e == TURN_LEFT || e == TURN_EXIT)
 		charge_task(w, v, i->host);
@@ -543,7 +711,7 @@ void processes_feed(void *processes, const struct tl_item *i)
 			    ? process_vcpu_of(w, i->vm, i->vcpu)
 			    : NULL;
 		if (v)
-			learn(w, v, i->rec, e);
+			learn(w, v, i, e);
 		return;
 	}
 	if (i->kind != TL_EVENT) {
@@ -573,6 +741,7 @@ void processes_feed(void *processes, const struct tl_item *i)
 		w->modes[v->vm].told = true;
 		charge_task(w, v, i->host);
 		v->task = (int32_t)tl_field(i, 2);
+		v->task_before = (int32_t)tl_field(i, 0);
 		v->has_task = true;
 		v->task_gaps = w->modes[v->vm].gaps;
 		return;
@@ -689,11 +858,15 @@ void processes_free(struct processes *p)
 
 	if (!w)
 		return;
+	for (size_t i = 0; i < w->by_space.n; i++)
+		free(w->space[i].owner);
 	u64map_free(&w->by_row);
 	u64map_free(&w->by_vcpu);
 	u64map_free(&w->by_vote);
 	u64map_free(&w->by_stack);
+	u64map_free(&w->by_space);
 	free(w->stack);
+	free(w->space);
 	free(w->vcpu);
 	free(w->live);
 	free(w->vote);

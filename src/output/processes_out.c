@@ -117,6 +117,7 @@ static void process_json_head(struct json *j, const void *ctx)
 		row_bool(&r, "two_tables", !v->tasks, vm->tables);
 		row_u64(&r, "judged", v->named && !v->tasks, vm->judged);
 		row_u64(&r, "agree", v->named && !v->tasks, vm->agree);
+		row_u64(&r, "in_switch", v->named && !v->tasks, vm->switching);
 		row_end(&r);
 	}
 	json_array_end(j);

@@ -82,8 +82,9 @@ static int cr3_start(struct record *r)
 	at[1] -= at[0];
 	sbuf_addf(&args,
 		  "cr3=+0x550(+%u(%%di)):x64 rip=+0x578(+%u(%%di)):x64 rsp=+0x5d8(+%u(%%di)):x64 "
-		  "cpl=+0x4cb(+%u(%%di)):u8 code=+0x70(+%u(%%di)):x64 modes=+0x90(+%u(%%di)):x64",
-		  at[1], at[1], at[1], at[1], at[1], at[1]);
+		  "cpl=+0x4cb(+%u(%%di)):u8 code=+0x70(+%u(%%di)):x64 modes=+0x90(+%u(%%di)):x64 "
+		  "fs=+0x448(+%u(%%di)):x64",
+		  at[1], at[1], at[1], at[1], at[1], at[1], at[1]);
 	ret = args.error ?: kprobe_add(r->cr3, CR3_EVENT, AMD_HANDLE, args.s, r->err);
 	ret = ret ?: kevent_list_add(&r->events, kprobes_group(r->cr3), CR3_EVENT, NULL);
 	return ret == -ENOMEM ? err_set(r->err, ENOMEM, "out of memory") : ret;

@@ -10,8 +10,8 @@
 mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
 A=0x10000000 B=0x20004000 idle=0xffffc90000004000 stack=0xffffc90000010000
 
-# host [VENDOR [OLD]]: from lines "ENTRY EXIT CR3 CPL RSP CODE [MODES]" and lines of mkcap's on stdin, the capture of a host.
-# OLD: as up to Linux 6.1, where kvm_exit comes after the probe.
+# host [VENDOR [OLD]]: from lines "ENTRY EXIT CR3 CPL RSP CODE [MODES [FS]]" and lines of mkcap's on stdin, the capture of a
+# host. OLD: as up to Linux 6.1, where kvm_exit comes after the probe. With $based the probe has the base of FS.
 host()
 {
 	rm -rf "$tmp/host"
@@ -21,12 +21,13 @@ host()
 		echo "meta machine arch=x86_64 vendor=${1:-AuthenticAMD}"
 		echo "meta task tid=100 tgid=100 comm=qemu"
 		echo "meta task tid=101 tgid=100 comm=vcpu0"
-		echo event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes
+		echo event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes ${based:+u64:fs}
 		echo "recorded kvm_mmio ${recorded-kvmft:guest_cr3} sched:sched_switch sched:sched_wakeup kvm_nested_vmexit"
 		awk -v old="${2:-}" '
 		NF > 5 && $3 ~ /^0x/ {
 			exited = "101 kvm_exit exit_reason=" $6 " isa=2 guest_rip=0x401000"
-			cr3 = "101 kvmft:guest_cr3 cr3=" $3 " rip=0x401000 rsp=" $5 " cpl=" $4 " code=" $6 " modes=" ($7 ? $7 : 1)
+			cr3 = "101 kvmft:guest_cr3 cr3=" $3 " rip=0x401000 rsp=" $5 " cpl=" $4 " code=" $6 " modes=" ($7 ? $7 : 1) \
+				($8 == "" ? "" : " fs=" $8)
 			print 0, $1, "101 kvm_entry vcpu_id=0"
 			print 0, $2, old ? cr3 : exited
 			if ($7 != "none")
@@ -186,6 +187,39 @@ host <<EOF
 EOF
 report --format csv "$tmp/host"
 is "$(row '(idle)' cpu_us exits)" "0.300 3" "an interrupt of the idle task is no process's"
+
+# ---- the base of FS, which is a thread's own ----
+
+# A kernel thread on a stack of its own, an interrupt and a system call on others; at last a program that has none.
+entry=0xfffffe0000002fd0 thread=0xffffc90000020000 fs=0x7f0000001740
+cat >"$tmp/based" <<EOF
+1000 2000 $A 3 0x7fff0000 0x60 1 $fs
+2100 3100 $A 0 $thread 0x400 1 0
+3200 4200 $A 0 $entry 0x60 1 $fs
+4300 5300 $B 0 $entry 0x60 1 0x7f1000001740
+5400 6400 $B 3 0x7fff0000 0x60 1 0x7f1000001740
+6500 6600 $B 0 $idle 0x78 1 0
+8000 9000 0x30000000 3 0xffff0000 0x60 1 0
+9100 10100 0x30000000 0 $stack 0x60 1 0
+EOF
+based=1 host <"$tmp/based"
+report --format csv "$tmp/host"
+is "$(row as-1 exits)/$(row as-2 exits)/$(row as-3 exits)/$(row '(kernel)' exits)/$(row '(idle)' exits)" 2/2/2/1/1 \
+	"the base of FS tells a kernel's thread from a process, whatever the stack"
+cut -d ' ' -f 1-7 "$tmp/based" | host
+report --format csv "$tmp/host"
+is "$(row as-1 exits)/$(row '(kernel)' exits)" 3/ "... and where it was not recorded, the stack does, if it was in several"
+
+# The guest's sched_switch comes before its switch.
+host <<EOF
+1000 2000 $A 0 $stack 0x400
+4200 4400 $A 0 $stack 0x400
+5300 6300 $B 0 $thread 0x400
+6400 6900 $B 0 $idle 0x78
+20000 21000 $A 3 0x7fff0000 0x60
+EOF
+report --format json "$tmp/host" "$tmp/guest=vm1"
+out_has '"judged":3,"agree":3,"in_switch":1' "an exit between sched_switch and the switch is neither right nor wrong"
 
 # ---- evidence taken away ----
 
