@@ -210,6 +210,29 @@ cut -d ' ' -f 1-7 "$tmp/based" | host
 report --format csv "$tmp/host"
 is "$(row as-1 exits)/$(row '(kernel)' exits)" 3/ "... and where it was not recorded, the stack does, if it was in several"
 
+# A page table whose user is another program later; one of its threads ends, and borrows what ran before.
+own=0xffffc90000030000 other=0x7f8000001740
+based=1 host <<EOF
+1000 2000 $A 3 0x7fff0000 0x60 1 $fs
+2100 3100 $A 0 $stack 0x60 1 $fs
+3200 4200 $B 3 0x7fff0000 0x60 1 $other
+4300 5300 $B 0 $own 0x60 1 $other
+5400 6400 $B 0 $stack 0x60 1 0
+7600 8600 $B 0 $own 0x60 1 $other
+8700 9700 $A 3 0x7fff0000 0x60 1 $other
+EOF
+report --format csv "$tmp/host"
+is "$(row as-1 cr3 exits)/$(row as-2 cr3 exits)/$(row as-3 cr3 exits)" "$A 3/$B 3/$A 1" \
+	"a thread that ends is of its process, and another program with that page table is another one"
+based=1 host <<EOF
+1000 2000 $A 3 0x7fff0000 0x60 1 $fs
+2100 3100 $A 3 0x7fff0000 0x60 1 $other
+3200 4200 $A 3 0x7fff0000 0x60 1 $fs
+5000 6000 $A 3 0x7fff0000 0x60 1 0x1000
+EOF
+report --format csv "$tmp/host"
+is "$(row as-1 exits)/$(row as-2 exits)" 4/ "... not if they take turns, or have their data elsewhere"
+
 # The guest's sched_switch comes before its switch.
 host <<EOF
 1000 2000 $A 0 $stack 0x400
