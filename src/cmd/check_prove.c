@@ -11,18 +11,35 @@
 
 #define EVENTS_INDENT "             "
 
+/*
+ * Where a CPU's model is in the text of a file; the exit whose cost is known; and what of x86's
+ * guest this one cannot have.
+ */
+#ifdef __aarch64__
+#define CPU_FILE  "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
+#define CPU_AFTER ""
+#define COST_OF	  "hvc"
+static const char *const absent[] = { "msr", "port", "counter_rate", "offset_event" };
+#else
+#define CPU_FILE  "/proc/cpuinfo"
+#define CPU_AFTER "\nmodel name\t: "
+#define COST_OF	  "cpuid"
+static const char *const absent[] = { NULL };
+#endif
+
 static const char *cpu_model(char *buf, size_t size)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *at;
 
 	buf[0] = '\0';
-	if (file_read_all(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text) < 0)
+	if (file_read_all(AT_FDCWD, CPU_FILE, 1 << 20, &text) < 0)
 		return buf;
-	at = strstr(text, "\nmodel name");
-	at = at ? strchr(at, ':') : NULL;
-	if (at && at[1])
-		snprintf(buf, size, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
+	at = strstr(text, CPU_AFTER);
+	if (at) {
+		at += strlen(CPU_AFTER);
+		snprintf(buf, size, "%.*s", (int)strcspn(at, "\n"), at);
+	}
 	str_printable(buf);
 	return buf;
 }
@@ -34,16 +51,25 @@ static void prove_text(const struct prove *p, struct sbuf *b)
 		const struct align *a = &v->align;
 
 		sbuf_addf(b, "%s  %-11s %llu stamps, %llu outside",
-			  v->scaled ? "other rate " : "alignment  ", align_names[v->verdict],
+			  v->scaled  ? "other rate "
+			  : v->moved ? "moved      "
+				     : "alignment  ",
+			  align_names[v->verdict],
 			  (unsigned long long)v->stamps, (unsigned long long)a->total.outside);
 		if (a->total.has_early && a->total.has_late)
 			sbuf_addf(b, ", slack %+lld / %+lld cycles", (long long)-a->total.early,
 				  (long long)a->total.late);
 		sbuf_addc(b, '\n');
-		if (v->offsets)
+		if (v->offsets && v->bound)
+			sbuf_addf(b, "offset       %-11s found in the events, to %llu cycles\n",
+				  v->offsets_right == v->offsets ? "right" : "WRONG",
+				  (unsigned long long)v->bound);
+		else if (v->offsets)
 			sbuf_addf(b, "TSC offset   %-11s %u of %u as KVM has them, to the cycle\n",
 				  v->offsets_right == v->offsets ? "right" : "WRONG",
 				  v->offsets_right, v->offsets);
+		else if (absent[0])
+			sbuf_add(b, "offset       not checked the events do not tell it\n");
 		else
 			sbuf_add(
 				b,
@@ -52,7 +78,10 @@ static void prove_text(const struct prove *p, struct sbuf *b)
 			sbuf_addf(b, "TSC ratio    %-11s for %llu kHz\n",
 				  v->ratio_right ? "right" : "WRONG", (unsigned long long)v->khz);
 	}
-	if (p->nvm == 1)
+	if (absent[0])
+		sbuf_add(b, "absent       MSRs, ports and other rates: arm64 has none; an event of the "
+			    "counter's offset: its KVM has none\n");
+	else if (p->nvm == 1)
 		sbuf_add(
 			b,
 			"other rate   not checked this CPU, or its KVM, does not scale a guest's TSC\n");
@@ -64,7 +93,7 @@ static void prove_text(const struct prove *p, struct sbuf *b)
 	if (p->lost)
 		sbuf_addf(b, EVENTS_INDENT "%llu\n", (unsigned long long)p->lost);
 	if (p->bare_ns && p->traced_ns)
-		sbuf_addf(b, "an exit      %llu ns, %llu ns while recorded (cpuid)\n",
+		sbuf_addf(b, "an exit      %llu ns, %llu ns while recorded (" COST_OF ")\n",
 			  (unsigned long long)p->bare_ns, (unsigned long long)p->traced_ns);
 	if (p->wakes)
 		sbuf_addf(b,
@@ -97,6 +126,8 @@ static void prove_json(const struct prove *p, struct sbuf *b)
 
 		json_object_begin(&j);
 		json_put_bool(&j, "other_rate", v->scaled);
+		if (absent[0])
+			json_put_bool(&j, "other_offset", v->moved);
 		json_put_str(&j, "verdict", align_names[v->verdict]);
 		json_put_u64(&j, "tsc_khz", v->khz);
 		json_put_u64(&j, "stamps", v->stamps);
@@ -106,6 +137,8 @@ static void prove_json(const struct prove *p, struct sbuf *b)
 			json_put_s64(&j, "earliest_cycles", -s->early);
 		if (s->has_late)
 			json_put_s64(&j, "latest_cycles", s->late);
+		if (v->bound)
+			json_put_u64(&j, "offset_bound_cycles", v->bound);
 		json_put_u64(&j, "offsets", v->offsets);
 		json_put_u64(&j, "offsets_right", v->offsets_right);
 		if (v->scaled)
@@ -122,6 +155,12 @@ static void prove_json(const struct prove *p, struct sbuf *b)
 	json_put_u64(&j, "wakeup_median_ns", p->wake_median);
 	json_put_u64(&j, "wakeup_p99_ns", p->wake_p99);
 	json_put_u64(&j, "wakeup_max_ns", p->wake_max);
+	if (absent[0])
+		json_put_array(&j, "absent");
+	for (size_t i = 0; i < ARRAY_SIZE(absent) && absent[i]; i++)
+		json_str(&j, absent[i]);
+	if (absent[0])
+		json_array_end(&j);
 	json_put_object(&j, "events_by_name");
 	for (size_t i = 0; i < p->nevent; i++)
 		json_put_u64(&j, p->event[i].name, p->event[i].count);

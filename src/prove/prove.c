@@ -156,6 +156,17 @@ static int run_both(struct parts *x)
 
 /* ---- captures of the guests ---- */
 
+#ifdef __aarch64__
+#define ARCH	"aarch64"
+#define SOURCE	"cntfrq_el0"
+#define STEPS	"{ 1, \"mrs\" }, { 2, \"hvc\" }, { 3, \"mmio\" }, { 4, \"wfi\" })\n"
+#else
+#define ARCH	"x86_64"
+#define SOURCE	"kvm"
+#define STEPS                                                                               \
+	"{ 1, \"cpuid\" }, { 2, \"rdmsr\" }, { 3, \"out\" }, { 4, \"mmio\" }, { 5, \"hlt\" })\n"
+#endif
+
 static const char stamp_format[] =
 	"name: stamp\nID: 2000\nformat:\n"
 	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
@@ -163,8 +174,7 @@ static const char stamp_format[] =
 	"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
 	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
 	"\tfield:unsigned int step;\toffset:8;\tsize:4;\tsigned:0;\n\n"
-	"print fmt: \"after %s\", __print_symbolic(REC->step, { 0, \"nothing\" }, { 1, \"cpuid\" }, "
-	"{ 2, \"rdmsr\" }, { 3, \"out\" }, { 4, \"mmio\" }, { 5, \"hlt\" })\n";
+	"print fmt: \"after %s\", __print_symbolic(REC->step, { 0, \"nothing\" }, " STEPS;
 static const char header_page[] = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
 				  "\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
 				  "\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
@@ -212,8 +222,8 @@ static int prove_guest_capture(int dir, const char *name, const struct truth_vm 
 	if (ret)
 		return ret;
 	sbuf_addf(&meta,
-		  "side name=guest\nmachine arch=x86_64 long=8 endian=little\n"
-		  "ring clock=x86-tsc subbuf=%u header=16\ntsc khz=%llu source=kvm\n"
+		  "side name=guest\nmachine arch=" ARCH " long=8 endian=little\n"
+		  "ring clock=x86-tsc subbuf=%u header=16\ntsc khz=%llu source=" SOURCE "\n"
 		  "event id=%u sys=prove name=stamp\n",
 		  GUEST_SUBBUF, (unsigned long long)vm->khz, STAMP_ID);
 	for (uint32_t i = 0; i < vm->vcpus; i++)
@@ -249,6 +259,19 @@ static void judge_offsets(struct prove_vm *v, const struct truth_vm *vm, const s
 			v->offsets_right += at && at->has_map && at->map.offset == t->offset[i];
 		}
 	}
+}
+
+/* arm64: the range that the events leave has to meet that of the truth. */
+static void judge_found(struct prove_vm *v, const struct truth_vm *vm, const struct match *m)
+{
+	const struct solve_result *r = &m->sol.r;
+
+	if (!vm->offset_width || !m->solved || !r->found)
+		return;
+	v->bound = MAX(solution_bound(&m->sol), UINT64_C(1));
+	v->offsets = 1;
+	v->offsets_right = (int64_t)(r->offset_hi - vm->offset) >= 0 &&
+			   (int64_t)(vm->offset + vm->offset_width - r->offset_lo) >= 0;
 }
 
 COMPARE_BY(by_size, uint64_t, );
@@ -308,16 +331,19 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 		struct prove_vm *v = &p->vm[p->nvm++];
 		const struct tsc_map *m;
 
-		v->scaled = i;
+		v->moved = i && t->vm[i].offset_width;
+		v->scaled = i && !v->moved;
 		v->khz = t->vm[i].khz;
 		for (uint32_t k = 0; k < t->vm[i].vcpus; k++)
 			v->stamps += t->vm[i].vcpu[k].n;
 		align_measure(w, g->vm, &v->align);
-		v->verdict = proof_judge(&(struct proof_facts){ .windows = &v->align });
+		v->verdict = proof_judge(&(struct proof_facts){
+			.windows = &v->align, .solved = g->match.solved ? &g->match.sol : NULL });
 		judge_offsets(v, &t->vm[i], epochs);
+		judge_found(v, &t->vm[i], &g->match);
 		/* As set_tsc_khz() in arch/x86/kvm/x86.c makes it of two rates. */
 		m = epochs ? epoch_vm_first_map(epochs) : NULL;
-		v->ratio_right = i && m && m->frac && t->host_khz &&
+		v->ratio_right = v->scaled && m && m->frac && t->host_khz &&
 				 m->ratio == (uint64_t)(((unsigned __int128)v->khz << m->frac) /
 							t->host_khz);
 		if (!i)

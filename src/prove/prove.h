@@ -11,7 +11,11 @@
 
 /* What the guest did before it read its TSC; it goes through all of them, again and again. */
 enum truth_step {
+#ifdef __aarch64__
+	TRUTH_BEGIN, TRUTH_ID, TRUTH_HVC, TRUTH_MMIO, TRUTH_HALT,
+#else
 	TRUTH_BEGIN, TRUTH_CPUID, TRUTH_MSR, TRUTH_PIO, TRUTH_MMIO, TRUTH_HALT,
+#endif
 	TRUTH_STEPS
 };
 
@@ -29,8 +33,10 @@ struct truth {
 		uint32_t vcpus; /* 0: there is no such VM */
 		int fd;
 		uint64_t khz; /* of its TSC */
+		/* arm64: what all its vCPUs' counters are ahead of the host's is from here on */
+		uint64_t offset, offset_width;
 		struct truth_vcpu vcpu[TRUTH_VCPUS];
-	} vm[TRUTH_VMS]; /* the second has a TSC of another rate */
+	} vm[TRUTH_VMS]; /* the second has a TSC of another rate; arm64: is the first, later */
 	uint64_t host_khz;
 	uint64_t bare, traced; /* cycles of an exit, the best of some; 0 = unknown */
 	uint64_t kicks,
