@@ -5,7 +5,6 @@
 #include <malloc.h>
 #endif
 
-#include "kvmft/cli.h"
 #include "kvmft/sandbox.h"
 #include "cmd/cmds.h"
 
@@ -53,31 +52,23 @@ static int print_list(char **argv)
 	return KVMFT_OK;
 }
 
-/* A command that `make SMALL=1` left out. */
-static bool is_other_program(const char *name)
-{
-	for (const char *const *other = kvmft_cmds_elsewhere; *other; other++)
-		if (!strcmp(*other, name))
-			return true;
-	return false;
-}
-
 static int unknown_command(const char *name)
 {
 	const char *near = cli_nearest_cmd(name);
 	struct kvmft_err err = { .text = "" };
 
-	/* Through err, which keeps control characters of the word from the terminal. */
-	if (is_other_program(name)) {
-		cli_note("this build has no '%s': use it where the whole kvmft is, captures can be "
-			 "copied there", name);
-		return KVMFT_LACKING;
-	}
+	for (const char *const *other = kvmft_cmds_elsewhere; *other; other++)
+		if (!strcmp(*other, name)) {
+			cli_note("this build has no '%s': use it where the whole kvmft is, captures can be "
+				 "copied there", name);
+			return KVMFT_LACKING;
+		}
 	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
 		if (g->of && !g->of[0] && !strcmp(g->name, name)) {
 			cli_note("unknown command '%s': %s", name, g->instead);
 			return KVMFT_USAGE;
 		}
+	/* Through err, which keeps control characters of the word from the terminal. */
 	if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
@@ -145,30 +136,6 @@ static int print_help(char **argv)
 	return KVMFT_OK;
 }
 
-static void tell_layers(unsigned int layers)
-{
-	static const char *const names[] = { "capabilities", "Landlock", "seccomp" };
-	struct sbuf have = { 0 }, lack = { 0 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
-	cli_note("confined by:%s%s%s%s", have.s ?: " nothing", lack.s ? "; this kernel lacks:" : "",
-		 lack.s ?: "", lack.s ? " (kvmft check)" : "");
-	sbuf_free(&have);
-	sbuf_free(&lack);
-}
-
-/* A capture has a file for each CPU; the soft limit is low for select(), which is not used here. */
-static void allow_files(void)
-{
-	struct rlimit max;
-
-	if (!getrlimit(RLIMIT_NOFILE, &max)) {
-		max.rlim_cur = max.rlim_max;
-		(void)!setrlimit(RLIMIT_NOFILE, &max);
-	}
-}
-
 /* What --help or --version asks of a command; first: see cli_parse(). */
 static void print_about(const struct cmd *c, int first)
 {
@@ -200,32 +167,17 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	return KVMFT_OK;
 }
 
-static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bool verbose,
-		      struct kvmft_err *err)
+static void tell_layers(unsigned int layers)
 {
-	unsigned int layers;
-	int ret;
+	static const char *const names[] = { "capabilities", "Landlock", "seccomp" };
+	struct sbuf have = { 0 }, lack = { 0 };
 
-	allow_files();
-	ret = c->output ? c->output(opts, argc, err) : 0;
-	ret = ret ?: sandbox_enter_reader(&layers, err);
-	if (ret)
-		return ret;
-	if (verbose)
-		tell_layers(layers);
-	return c->run(opts, argc, argv, err);
-}
-
-/*
- * What the caller had open, a lock as a rule, is not for a process that reads files of anyone;
- * unless an operand is one of those: /dev/fd/63 of <(...).
- */
-static void close_inherited(char **argv)
-{
-	while (*argv && !strstr(*argv, "/fd/"))
-		argv++;
-	if (!*argv)
-		fds_keep(NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
+	cli_note("confined by:%s%s%s%s", have.s ?: " nothing", lack.s ? "; this kernel lacks:" : "",
+		 lack.s ?: "", lack.s ? " (kvmft check)" : "");
+	sbuf_free(&have);
+	sbuf_free(&lack);
 }
 
 /* The operands, with those of sessions; argv ends with NULL. */
@@ -233,14 +185,26 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 		    struct kvmft_err *err)
 {
 	struct operands o = { .argc = argc, .argv = argv };
+	struct rlimit max;
+	unsigned int layers;
 	int ret;
 
 	if (c->live && !argc)
 		return c->live(opts, err);
 	ret = c->sessions ? c->sessions(opts, &o, err) : 0;
-	if (!ret)
-		ret = c->reader ? run_reader(c, opts, o.argc, o.argv, verbose, err)
-				: c->run(opts, o.argc, o.argv, err);
+	/* A capture has a file for each CPU; the soft limit is for select(), not used here. */
+	if (!ret && c->reader && !getrlimit(RLIMIT_NOFILE, &max)) {
+		max.rlim_cur = max.rlim_max;
+		(void)!setrlimit(RLIMIT_NOFILE, &max);
+	}
+	if (c->reader)
+		ret = ret ?: c->output ? c->output(opts, o.argc, err) : 0;
+	if (!ret && c->reader) {
+		ret = sandbox_enter_reader(&layers, err);
+		if (!ret && verbose)
+			tell_layers(layers);
+	}
+	ret = ret ?: c->run(opts, o.argc, o.argv, err);
 	return operands_end(&o, ret);
 }
 
@@ -255,11 +219,19 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 {
 	_cleanup_free_ void *opts = calloc(1, c->opts_size ?: 1);
 	struct kvmft_err err = { .text = "" };
+	char **fd = argv;
 	bool about;
 	int ret, first;
 
 	if (c->reader) {
-		close_inherited(argv);
+		/*
+		 * What the caller had open, a lock as a rule, is not for a process that reads files
+		 * of anyone; unless an operand is one of those: /dev/fd/63 of <(...).
+		 */
+		while (*fd && !strstr(*fd, "/fd/"))
+			fd++;
+		if (!*fd)
+			fds_keep(NULL, 0);
 		memory_out_is(end_reader, (void *)as);
 	}
 	if (!opts) {
