@@ -5,7 +5,7 @@
  * The pager is started while the program may still do that, and waits for the first byte: an error
  * that is the whole output must not clear the screen.
  */
-#include "kvmft/pager.h"
+#include "kvmft/cli.h"
 
 #include <limits.h>
 #include <poll.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* parse.c: from a command's option table to getopt_long and to typed fields. */
 #include "kvmft/cli.h"
-#include "kvmft/pager.h"
 
 #include <ctype.h>
 #include <getopt.h>

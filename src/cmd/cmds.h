@@ -7,7 +7,6 @@
 
 #include "kvmft/cli.h"
 #include "kvmft/many.h"
-#include "kvmft/pager.h"
 #include "kvmft/results.h"
 #include "kvmft/sides.h"
 
