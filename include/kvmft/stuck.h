@@ -8,23 +8,14 @@
 #pragma once
 
 #include "kvmft/ksyms.h"
-#include "kvmft/util.h"
 
 enum stuck_class {
-	STUCK_UNKNOWN,
-	STUCK_RUNNING,
+	STUCK_UNKNOWN, STUCK_RUNNING,
 	STUCK_IDLE, /* halted, but wakes up */
 	STUCK_SPINNING,
 	STUCK_IN_GUEST, /* on a CPU without an exit: nobody saw where its guest is */
-	STUCK_EXIT_LOOP,
-	STUCK_HALTED,
-	STUCK_STARVED,
-	STUCK_THROTTLED,
-	STUCK_STOPPED,
-	STUCK_BLOCKED,
-	STUCK_PAUSED,
-	STUCK_VMM,
-	STUCK_CLASSES
+	STUCK_EXIT_LOOP, STUCK_HALTED, STUCK_STARVED, STUCK_THROTTLED, STUCK_STOPPED, STUCK_BLOCKED,
+	STUCK_PAUSED, STUCK_VMM, STUCK_CLASSES
 };
 
 const char *stuck_class_name(enum stuck_class c); /* part of the JSON format */

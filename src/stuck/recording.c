@@ -4,10 +4,8 @@
  * was divided, is here what lies between its exits and entries; what its thread did is not known.
  */
 #include "room.h"
-
 #include "kvmft/evidence.h"
 #include "kvmft/pairing.h"
-#include "kvmft/hostmap.h"
 
 #define TASKS 1000 /* of a guest on one vCPU; further ones are not counted */
 

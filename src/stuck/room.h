@@ -3,17 +3,15 @@
  * room.h: the parts of `kvmft stuck`.
  *
  * judge.c   from what was seen to a class; asks nobody
- * task.c    a thread in /proc: where it is, what it got of the CPUs
- *           and of its cgroup; KVM's timers; why KVM_RUN returned last
  * watch.c   events of KVM, counted per vCPU, by a ring; exits, by the kernel
  * recording.c  the same of a capture
- * run.c     order of setting up, looking and undoing
+ * run.c     order of setting up, looking and undoing; a thread in /proc: where it is, what it
+ *           got of the CPUs and of its cgroup; KVM's timers; why KVM_RUN returned last
  * words.c   a verdict in a sentence; text and JSON
  */
 #pragma once
 
 #include "kvmft/events.h"
-#include "kvmft/exit_names.h"
 #include "kvmft/live.h"
 #include "kvmft/stuck.h"
 #include "kvmft/vm.h"
@@ -115,21 +113,6 @@ struct stuck {
 	struct stuck_recording *recording; /* NULL: it is live */
 	uint32_t lacks;			   /* ... which has not these (kvmft/evidence.h) */
 };
-
-/* ---- task.c ---- */
-
-/* tid 0: nothing is looked at. */
-void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid);
-/* Looks once. */
-enum stuck_at stuck_task_look(struct stuck_task *t);
-void stuck_task_close(struct stuck_task *t);
-
-void stuck_throttle_end(int task, struct stuck_throttle *t);
-
-void stuck_timers_read(struct stuck_timers *t);
-
-/* False: the page cannot be found or read. */
-bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
 
 /* ---- watch.c: 0 or -errno with s->err set ---- */
 

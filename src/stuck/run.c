@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* run.c: `kvmft stuck` from its options to its result. */
+/*
+ * run.c: `kvmft stuck` from its options to its result, and a vCPU's thread in /proc. Nothing here takes
+ * a lock of the VMM's memory, which a hanging VMM may hold: that rules out cmdline, maps and the like.
+ */
 #include "room.h"
 
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #define DEFAULT_NS 3000000000u /* with what came before the first look, ... */
 #define LEAST_NS   1000000000u /* ... but look at least this long */
@@ -15,6 +19,364 @@
 #define READ_SHARE   250u /* 1/250 of a CPU is spent on reading events */
 #define FEW_TICKS    10u
 #define FILES_BESIDE 4096u /* besides those of vCPUs: rings and the like */
+
+/* ---- a thread ---- */
+
+/* Did a cgroup's CPU limit stop a thread? libvirt has one for each vCPU, or any above may. */
+
+/* Where a hierarchy with the CPU controller may be mounted, and its line in /proc/PID/cgroup. */
+static const struct {
+	const char *controller, *dir;
+} mounts[] = {
+	{ "", "/sys/fs/cgroup" },
+	{ "", "/sys/fs/cgroup/unified" },
+	{ "cpu", "/sys/fs/cgroup/cpu,cpuacct" },
+	{ "cpu", "/sys/fs/cgroup/cpu" },
+};
+
+/* Reads a line "name VALUE". */
+static bool take_value(const char *text, const char *name, uint64_t *v)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (!strncmp(p, name, n) && p[n] == ' ') {
+			*v = strtoull(p + n + 1, NULL, 10);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool read_cgroup(const char *dir, uint64_t *n, uint64_t *ns)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[400];
+	uint64_t us;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
+	if (file_read_all(AT_FDCWD, path, 4096, &text) < 0 || !take_value(text, "nr_throttled", n))
+		return false;
+	if (take_value(text, "throttled_usec", &us))
+		*ns = us * 1000;
+	else if (!take_value(text, "throttled_time", ns))
+		*ns = 0;
+	return true;
+}
+
+/* Is name one of "cpu,cpuacct"? The list of the single hierarchy of version 2 is empty. */
+static bool has_controller(const char *list, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t at = 0; n && at + n <= len; at++)
+		if ((!at || list[at - 1] == ',') && !strncmp(list + at, name, n) &&
+		    (at + n == len || list[at + n] == ','))
+			return true;
+	return !n && !len;
+}
+
+typedef void cgroup_fn(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t);
+
+static void task_walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save = NULL, *list, *path;
+
+	if (file_read_all(task, "cgroup", 65536, &text) < 0)
+		return;
+	for (char *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+		list = strchr(l, ':');
+		path = list ? strchr(list + 1, ':') : NULL;
+		for (size_t i = 0; path && path[1] == '/' && i < ARRAY_SIZE(mounts); i++)
+			if (has_controller(list + 1, (size_t)(path - list - 1),
+					   mounts[i].controller)) {
+				char dir[360];
+				uint64_t n, ns;
+				int len =
+					snprintf(dir, sizeof(dir), "%s%s", mounts[i].dir, path + 1);
+
+				/* The cgroup in `at` and all above it. */
+				if (len >= 0 && (size_t)len < sizeof(dir)) {
+					while (strlen(dir) > strlen(mounts[i].dir)) {
+						if (read_cgroup(dir, &n, &ns))
+							fn(dir, n, ns, t);
+						*strrchr(dir, '/') = '\0';
+					}
+				}
+			}
+	}
+}
+
+/* Sums: an unthrottled cgroup adds nothing. The lowest throttled one gives its name. */
+static void add_up(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t)
+{
+	t->n += n;
+	t->ns += ns;
+	if (!n || t->path[0])
+		return;
+	snprintf(t->path, sizeof(t->path), "%s", dir);
+	str_printable(t->path);
+}
+
+static void stuck_throttle_end(int task, struct stuck_throttle *t)
+{
+	struct stuck_throttle now = { 0 };
+
+	task_walk(task, add_up, &now);
+	now.n = now.n > t->n ? now.n - t->n : 0;
+	now.ns = now.ns > t->ns ? now.ns - t->ns : 0;
+	*t = now;
+}
+
+/*
+ * A guest that is halted is woken by its timer, if it has set one; KVM keeps that as an
+ * hrtimer of the host, and /proc/timer_list has all of those, by what is called when they expire.
+ */
+
+static const char *const functions[] = {
+	"apic_timer_fn",				/* x86: of a local APIC, */
+	"pit_timer_fn",					/* ... of the PIT in KVM, */
+	"stimer_timer_callback",			/* ... and what Hyper-V and Xen offer */
+	"xen_timer_callback",	 "kvm_bg_timer_expire", /* arm64 */
+	"kvm_hrtimer_expire",
+};
+
+static void stuck_timers_read(struct stuck_timers *t)
+{
+	FILE *f = fopen("/proc/timer_list", "re");
+	bool ours = false;
+	char line[256];
+	const char *name;
+
+	*t = (struct stuck_timers){ .known = f != NULL };
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *in = ours ? strstr(line, "[in ") : NULL;
+		long long ns = in ? strtoll(in + 4, NULL, 10) : 0;
+
+		/* " #0: <0000000012345678>, apic_timer_fn, S:01", in some kernels with "[kvm]" */
+		name = strstr(line, ">, ");
+		ours = false;
+		for (size_t i = 0; name && i < ARRAY_SIZE(functions); i++)
+			ours |= str_starts(name + 3, functions[i]);
+		if (!in)
+			continue;
+		t->next_ns = MIN(t->n ? t->next_ns : UINT64_MAX, (uint64_t)MAX(ns, 0LL));
+		t->n++;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* Why KVM_RUN last returned, in a page of the VMM's (struct kvm_run): shown, not trusted. */
+
+#define RUN_SIZE       64
+#define RUN_REASON     8
+#define RUN_UNION      32 /* io: direction u8, size u8, port u16, ...; mmio: phys_addr u64, ... */
+#define RUN_IO_PORT    34
+#define RUN_MMIO_WRITE 52
+#define EXIT_IO	       2 /* KVM_EXIT_IO, KVM_EXIT_MMIO */
+#define EXIT_MMIO      6
+
+#define PATIENCE_MS    1000
+
+struct page {
+	uint32_t pid, vcpu;
+};
+
+static ssize_t read_page(const void *arg, void *run, size_t size)
+{
+	const struct page *of = arg;
+	_cleanup_free_ char *line = NULL;
+	_cleanup_close_ int fd = -1;
+	char path[32], want[48];
+	uint64_t at = 0, from;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", of->pid);
+	snprintf(want, sizeof(want), "anon_inode:kvm-vcpu:%u\n", of->vcpu);
+	f = fopen(path, "re");
+	/* Where the page is; 0: nowhere, or more than once, by two VMs of a process. */
+	while (f && getline(&line, &room, f) > 0) {
+		int name = 0;
+
+		/* All of the path: a file can have a name that ends like that. */
+		if (sscanf(line, "%" SCNx64 "-%*s %*s %*s %*s %*s %n", &from, &name) != 1 ||
+		    strcmp(line + name, want))
+			continue;
+		if (at) {
+			at = 0;
+			break;
+		}
+		at = from;
+	}
+	if (f)
+		fclose(f);
+	snprintf(path, sizeof(path), "/proc/%u/mem", of->pid);
+	fd = at ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	return fd < 0 ? -ENOENT : full_pread(fd, run, size, at);
+}
+
+static bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p)
+{
+	const struct page page = { pid, vcpu };
+	uint8_t run[RUN_SIZE];
+
+	*p = (struct stuck_peek){ 0 };
+	if (patient_read(read_page, &page, -1, run, sizeof(run), PATIENCE_MS) != sizeof(run))
+		return false;
+	p->reason = load_u32(run + RUN_REASON);
+	if (p->reason == EXIT_IO) {
+		p->address = load_u16(run + RUN_IO_PORT);
+		p->write = run[RUN_UNION] != 0;
+	} else if (p->reason == EXIT_MMIO) {
+		p->address = load_u64(run + RUN_UNION);
+		p->write = run[RUN_MMIO_WRITE] != 0;
+	}
+	return true;
+}
+
+#define KVM_RUN_CMD 0xae80u /* KVM_RUN of linux/kvm.h */
+
+/* In which a VMM's threads sleep; others are shown by number. */
+static const struct {
+	long nr;
+	const char *name;
+} syscalls[] = {
+	{ SYS_futex, "futex" }, { SYS_ppoll, "ppoll" }, { SYS_ioctl, "ioctl" },
+	{ SYS_read, "read" }, { SYS_write, "write" }, { SYS_preadv, "preadv" },
+	{ SYS_pwritev, "pwritev" }, { SYS_pread64, "pread64" },
+	{ SYS_pwrite64, "pwrite64" }, { SYS_fsync, "fsync" },
+	{ SYS_fdatasync, "fdatasync" }, { SYS_nanosleep, "nanosleep" },
+	{ SYS_clock_nanosleep, "clock_nanosleep" },
+	{ SYS_epoll_pwait, "epoll_pwait" },
+	{ SYS_recvmsg, "recvmsg" },
+	{ SYS_sendmsg, "sendmsg" },
+	{ SYS_rt_sigtimedwait, "rt_sigtimedwait" },
+	{ SYS_munmap, "munmap" }, { SYS_madvise, "madvise" }, { SYS_clone, "clone" },
+#ifdef SYS_poll
+	{ SYS_poll, "poll" }, { SYS_epoll_wait, "epoll_wait" }, { SYS_select, "select" },
+	{ SYS_vfork, "vfork" },
+#endif
+};
+
+static void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, tid);
+	*t = (struct stuck_task){ .dir = -1 };
+	if (tid)
+		t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->dir >= 0) {
+		/* How often, and how long, a thread's cgroups were throttled in between. */
+		t->throttle = (struct stuck_throttle){ 0 };
+		task_walk(t->dir, add_up, &t->throttle);
+	}
+}
+
+static void stuck_task_close(struct stuck_task *t)
+{
+	util_close_fd(&t->dir);
+	t->dir = -1;
+}
+
+/* False: it is on a CPU. */
+static bool read_syscall(struct stuck_task *t)
+{
+	char buf[256];
+	long nr;
+	uint64_t fd, cmd;
+	int n;
+
+	t->in_run = false;
+	t->syscall[0] = '\0';
+	if (file_read_line(t->dir, "syscall", buf, sizeof(buf)))
+		return true;
+	n = sscanf(buf, "%ld %" SCNx64 " %" SCNx64, &nr, &fd, &cmd);
+	if (n < 1)
+		return strcmp(buf, "running") != 0;
+	t->in_run = n == 3 && nr == SYS_ioctl && cmd == KVM_RUN_CMD;
+	snprintf(t->syscall, sizeof(t->syscall), nr < 0 ? "none" : "%ld", nr);
+	for (size_t i = 0; i < ARRAY_SIZE(syscalls); i++)
+		if (syscalls[i].nr == nr)
+			snprintf(t->syscall, sizeof(t->syscall), "%s",
+				 t->in_run ? "KVM_RUN" : syscalls[i].name);
+	return true;
+}
+
+static bool wchan_is(const struct stuck_task *t, const char *prefix)
+{
+	return str_starts(t->wchan, prefix);
+}
+
+static enum stuck_at at_of(struct stuck_task *t)
+{
+	switch (t->state) {
+	case 'Z':
+	case 'X': return STUCK_AT_GONE;
+	case 'T':
+	case 't': return STUCK_AT_STOP;
+	case 'R': return STUCK_AT_CPU;
+	default:
+		if (file_read_line(t->dir, "wchan", t->wchan, sizeof(t->wchan)) ||
+		    !strcmp(t->wchan, "0"))
+			t->wchan[0] = '\0';
+		str_printable(t->wchan);
+		if (!read_syscall(t))
+			return STUCK_AT_CPU;
+		if (wchan_is(t, "do_freezer_trap") || wchan_is(t, "__refrigerator") ||
+		    wchan_is(t, "get_signal"))
+			return STUCK_AT_FREEZE;
+		if (t->state == 'D')
+			return STUCK_AT_WAIT;
+		if (t->in_run)
+			/* Where a halted vCPU sleeps in the kernel, by compilers' names of it. */
+			return (!t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
+				wchan_is(t, "vmx_") || wchan_is(t, "svm_"))
+				       ? STUCK_AT_HALT
+				       : STUCK_AT_WAIT;
+		return STUCK_AT_USER;
+	}
+}
+
+static enum stuck_at stuck_task_look(struct stuck_task *t)
+{
+	struct stuck_cpu c = { 0 };
+	char buf[1024], *p;
+	uint64_t v[53] = { 0 };
+
+	if (t->dir < 0)
+		return STUCK_AT_GONE;
+	c.known = !file_read_line(t->dir, "schedstat", buf, sizeof(buf)) &&
+		  sscanf(buf, "%" SCNu64 " %" SCNu64 " %" SCNu64, &c.run, &c.delay, &c.turns) == 3;
+	/* It has not had a CPU since it slept: it still sleeps there. */
+	if (t->looked && c.known && t->at != STUCK_AT_CPU && c.turns == t->last.turns &&
+	    c.run == t->last.run)
+		return t->at;
+	/* Fields are counted as proc(5) does, from 1; the name before them may hold anything. */
+	if (file_read_line(t->dir, "stat", buf, sizeof(buf)))
+		return STUCK_AT_GONE;
+	p = strrchr(buf, ')');
+	if (!p || p[1] != ' ' || !p[2])
+		return STUCK_AT_GONE;
+	t->state = p[2];
+	p += 3;
+	for (size_t i = 4; i < ARRAY_SIZE(v) && *p; i++)
+		v[i] = strtoull(p, &p, 10);
+	/* The guest's time is in the user's share, too. */
+	c.guest = v[43];
+	c.user = v[14] > v[43] ? v[14] - v[43] : 0;
+	c.kernel = v[15];
+	if (!t->looked)
+		t->first = c;
+	t->looked = true;
+	t->last = c;
+	t->at = at_of(t);
+	return t->at;
+}
 
 /* ---- who ---- */
 
@@ -89,11 +451,10 @@ static void stuck_look(struct stuck *s)
 
 static int look_on(struct stuck *s)
 {
-	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
+	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next, left;
 	unsigned int turn = 0;
 	struct pollfd p = { .fd = s->signal_fd, .events = POLLIN };
 	bool asked = false;
-	uint64_t left;
 	int ret = 0;
 
 	next = util_now_ns();

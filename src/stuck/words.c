@@ -256,8 +256,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 	switch (c->v.seems) {
 	case STUCK_SPINNING: why_spinning(s, c, b); return;
 	case STUCK_IN_GUEST: {
-		uint64_t k = c->obs.ticks_kernel;
-		uint64_t all = k + c->obs.ticks_user + c->obs.ticks_guest;
+		uint64_t k = c->obs.ticks_kernel, all = k + c->obs.ticks_user + c->obs.ticks_guest;
 
 		if (!c->obs.recorded)
 			sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
