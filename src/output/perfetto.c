@@ -731,7 +731,7 @@ static void perfetto_item(struct out *o, const struct tl_item *i)
 		else
 			snprintf(name, sizeof(name), i->gap ? "NOT RECORDED" : "LOST EVENTS, number unknown");
 		if (c) {
-			pf_ftrace_lost(o, p, c);
+			pf_ftrace_lost(p, c);
 			if (c->vcpu)
 				slices_end(o, c->vcpu, 0);
 			c->vcpu = NULL;

@@ -4,9 +4,7 @@
  *
  *	perfetto.c		what goes where; kvmft's own tracks
  *	perfetto_ftrace.c	events as Perfetto's own recorder writes them, in bundles by CPU
- *	perfetto_messages.c	the table of events that Perfetto has a message for
- *	perfetto_machine.c	hosts and guests: names, tasks, clocks
- *	perfetto_packets.c	tracks, and events on them
+ *	perfetto_packets.c	tracks, and events on them; hosts and guests: names, tasks, clocks
  */
 #pragma once
 
@@ -164,25 +162,22 @@ struct pf {
 	uint32_t nremark;
 };
 
-/* perfetto_messages.c: of an item with i->ev. */
+/* perfetto_ftrace.c: of an item with i->ev. */
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i);
-/* The same, so that Perfetto makes nothing of it. */
-struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i);
 void pf_type_free(struct pf_type *t);
-void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
-/* perfetto_ftrace.c: keeps an event, or passes it on with earlier ones; t NULL: no format. */
+/* Keeps an event, or passes it on with earlier ones; t NULL: no format. */
 void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	       const struct tl_item *i);
 /* Valid until another one is asked for. */
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
 /* Before the next item on this CPU, events were lost. */
-void pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c);
+void pf_ftrace_lost(struct pf *p, struct pf_cpu *c);
 /* What is kept. */
 void pf_ftrace_flush(struct out *o, struct pf *p);
 bool pf_has_cpu(const struct tl_item *i);
 
-/* perfetto_machine.c: what is said of each machine before its events. */
+/* perfetto_packets.c: what is said of each machine before its events. */
 void pf_machines_init(struct out *o, struct pf *p);
 void pf_machines_free(struct pf *p);
 void pf_machines_head(struct out *o, struct pf *p);
@@ -207,7 +202,7 @@ struct pf_event {
 
 enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
 
-/* perfetto_packets.c: one packet each onto o->line, at p->now. */
+/* One packet each onto o->line, at p->now. */
 void pf_head(struct out *o, struct pf *p);
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number);
@@ -220,9 +215,7 @@ void pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
 void pf_note_str(struct sbuf *b, const char *name, const char *text);
 void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
 
-/* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
-char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);
-char *pf_put_array(char *q, uint32_t number, const struct fmt_value *v);
+/* perfetto_ftrace.c: an array as text. */
+void pf_put_array(struct sbuf *b, uint32_t number, const struct fmt_value *v);
 
-#define PF_SHOWN      32 /* elements of an array that are shown */
-#define PF_ARRAY_ROOM (PF_SHOWN * 24)
+#define PF_SHOWN 32 /* elements of an array that are shown */

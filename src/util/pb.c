@@ -2,10 +2,15 @@
 /* pb.c: protocol buffers, written. */
 #include "kvmft/pb.h"
 
+static size_t varint_len(uint64_t v)
+{
+	return ((size_t)(63 - __builtin_clzll(v | 1)) * 9 + 73) / 64;
+}
+
 char *pb_put_long(char *p, uint64_t v)
 {
 	uint64_t x = v & 0x00ffffffffffffff;
-	size_t n = pb_varint_len(v);
+	size_t n = varint_len(v);
 
 	/* Each group of 7 bits to its byte: halves, quarters, eighths. */
 	x = (x & 0x00fffffff0000000) << 4 | (x & 0x000000000fffffff);
@@ -24,37 +29,34 @@ char *pb_put_long(char *p, uint64_t v)
 
 void pb_varint(struct sbuf *b, uint64_t v)
 {
-	char out[PB_VARINT_MAX];
-
-	sbuf_add_mem(b, out, (size_t)(pb_put_varint(out, v) - out));
+	if (sbuf_room(b, PB_VARINT_MAX))
+		b->len = (size_t)(pb_put_varint(b->s + b->len, v) - b->s);
 }
 
-static void put_tag(struct sbuf *b, uint32_t field, enum pb_wire wire)
+void pb_fixed64(struct sbuf *b, uint32_t field, uint64_t v)
 {
-	pb_varint(b, (uint64_t)field << 3 | wire);
-}
-
-void pb_u64(struct sbuf *b, uint32_t field, uint64_t v)
-{
-	put_tag(b, field, PB_VARINT);
-	pb_varint(b, v);
-}
-
-void pb_s64(struct sbuf *b, uint32_t field, int64_t v)
-{
-	pb_u64(b, field, (uint64_t)v);
+	pb_varint(b, (uint64_t)field << 3 | PB_FIXED64);
+	for (unsigned int k = 0; k < 64; k += 8)
+		sbuf_addc(b, (char)(v >> k));
 }
 
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n)
 {
-	put_tag(b, field, PB_BYTES);
-	pb_varint(b, n);
+	pb_field(b, field, PB_BYTES, n);
 	sbuf_add_mem(b, p, n);
 }
 
-void pb_fix_text(char *p, size_t len)
+/* Makes the len bytes at p a string: bytes that are not UTF-8 become '?'. */
+static void pb_fix_text(char *p, size_t len)
 {
-	for (size_t i = 0; i < len;) {
+	uint64_t all = 0;
+	size_t ascii = 0;
+
+	for (; ascii + sizeof(all) <= len; ascii += sizeof(all))
+		all |= load_u64(p + ascii);
+	for (; ascii < len; ascii++)
+		all |= (uint8_t)p[ascii];
+	for (size_t i = 0; i < len && all & 0x8080808080808080;) {
 		size_t n = str_utf8_len(p + i, len - i);
 
 		if (!n)
@@ -75,15 +77,13 @@ void pb_str(struct sbuf *b, uint32_t field, const char *text)
 	pb_str_mem(b, field, text, strlen(text));
 }
 
-size_t pb_begin(struct sbuf *b, uint32_t field)
+void pb_end_long(struct sbuf *b, size_t mark)
 {
-	put_tag(b, field, PB_BYTES);
-	sbuf_addc(b, 0);
-	return b->len;
-}
+	size_t n = b->len - mark, more = varint_len(n) - 1;
 
-void pb_end(struct sbuf *b, size_t mark)
-{
-	if (!b->error && sbuf_room(b, PB_VARINT_MAX))
-		b->len = (size_t)(pb_put_len(b->s + mark - 1, b->s + b->len) - b->s);
+	if (b->error || !sbuf_room(b, PB_VARINT_MAX))
+		return;
+	memmove(b->s + mark + more, b->s + mark, n);
+	pb_put_varint(b->s + mark - 1, n);
+	b->len += more;
 }
