@@ -10,15 +10,9 @@
 /* ---- the clock in which all rows are shown ---- */
 
 enum out_clock_kind {
-	OUT_CLOCK_HOST_TSC,
-	OUT_CLOCK_GUEST_TSC,
-	OUT_CLOCK_KVMCLOCK,
-	OUT_CLOCK_NS,
+	OUT_CLOCK_HOST_TSC, OUT_CLOCK_GUEST_TSC, OUT_CLOCK_KVMCLOCK, OUT_CLOCK_NS,
 	/* the host's clocks that its capture read together with the TSC */
-	OUT_CLOCK_MONO_RAW,
-	OUT_CLOCK_MONO,
-	OUT_CLOCK_BOOT,
-	OUT_CLOCK_REALTIME,
+	OUT_CLOCK_MONO_RAW, OUT_CLOCK_MONO, OUT_CLOCK_BOOT, OUT_CLOCK_REALTIME,
 };
 extern const char *const out_clock_names[]; /* by enum out_clock_kind, NULL-terminated */
 

@@ -93,47 +93,19 @@ static void advice_add_key(const struct advise *a, enum advice is, const struct 
 			  k->key);
 }
 
-/* What the host's modules were set to, where that matters. */
-static void add_params(const struct advise *a, enum advice is, struct sbuf *b)
+static void add_sentence(const struct advise *a, size_t vm, enum advice is,
+			 const struct advice_cost *cost, struct sbuf *b)
 {
 	static const struct {
 		enum advice is;
 		const char *module, *name;
-	} params[] = {
+	} params[] = { /* what the host's modules were set to, where that matters */
 		{ ADVICE_APICV, "kvm_intel", "enable_apicv" },
 		{ ADVICE_APICV, "kvm_amd", "avic" },
 		{ ADVICE_POLL_WASTE, "kvm", "halt_poll_ns" },
 		{ ADVICE_POLL_OFF, "kvm", "halt_poll_ns" },
 		{ ADVICE_NX_PAGES, "kvm", "nx_huge_pages" },
 	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(params); i++) {
-		const char *value = params[i].is == is
-					    ? advise_param(a, params[i].module, params[i].name)
-					    : NULL;
-
-		if (value)
-			sbuf_addf(b, " (%s.%s=%.20s)", params[i].module, params[i].name, value);
-	}
-}
-
-/* " (inhibited for 812 ms by PIT_REINJ)" */
-static void add_inhibits(const struct advise *a, const struct advise_vm *v, struct sbuf *b)
-{
-	if (!v->inhibits || v->inhibit_gaps != a->gaps)
-		return;
-	sbuf_add(b, " (inhibited");
-	if (a->cap->tsc_khz && v->last > v->inhibited)
-		sbuf_addf(b, " for %" PRIu64 " ms",
-			  tsc_cycles_to_ns(v->last - v->inhibited, a->cap->tsc_khz) / 1000000);
-	sbuf_add(b, " by ");
-	event_apicv_inhibits(a->cap, v->inhibits, b);
-	sbuf_addc(b, ')');
-}
-
-static void add_sentence(const struct advise *a, size_t vm, enum advice is,
-			 const struct advice_cost *cost, struct sbuf *b)
-{
 	const struct clock_vm *clocks = &a->clocks->vm[vm];
 	const struct advise_vm *v = &a->vm[vm];
 	const struct advice_sum *s = advice_sum_of(v, is);
@@ -141,9 +113,21 @@ static void add_sentence(const struct advise *a, size_t vm, enum advice is,
 	size_t nkeys = advice_keys(s, key);
 
 	sbuf_add(b, advice_rules[is].what);
-	add_params(a, is, b);
-	if (is == ADVICE_APICV)
-		add_inhibits(a, v, b);
+	for (size_t i = 0; i < ARRAY_SIZE(params); i++) {
+		const char *value = advise_param(a, params[i].module, params[i].name);
+
+		if (params[i].is == is && value)
+			sbuf_addf(b, " (%s.%s=%.20s)", params[i].module, params[i].name, value);
+	}
+	if (is == ADVICE_APICV && v->inhibits && v->inhibit_gaps == a->gaps) {
+		sbuf_add(b, " (inhibited"); /* "for 812 ms by PIT_REINJ)" */
+		if (a->cap->tsc_khz && v->last > v->inhibited)
+			sbuf_addf(b, " for %" PRIu64 " ms", tsc_cycles_to_ns(v->last - v->inhibited,
+									     a->cap->tsc_khz) / 1000000);
+		sbuf_add(b, " by ");
+		event_apicv_inhibits(a->cap, v->inhibits, b);
+		sbuf_addc(b, ')');
+	}
 	for (size_t k = 0; is == ADVICE_CLOCKS && k < clocks->nseen; k++)
 		if (!clock_rules[clocks->seen[k].is].note && clocks->seen[k].is != CLOCK_READS)
 			sbuf_addf(b, " %s", clock_rules[clocks->seen[k].is].id);

@@ -4,7 +4,6 @@
  * document; as CSV with a line per part, or group.
  */
 #include "kvmft/evidence.h"
-#include "kvmft/ksyms.h"
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 
@@ -72,11 +71,10 @@ static int without_vcpu(const struct blame_spike *s)
 static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 			    const struct blame_spike *s)
 {
-	const char *what = blame_whats[s->what].name;
+	const char *what = blame_whats[s->what].name, *sep;
 	const int of = without_vcpu(s);
 	size_t from = b->len;
 	char text[32];
-	const char *sep;
 	const int width = khz(v) ? 12 : 20;
 	uint64_t rest = 0, n = 0;
 
@@ -229,8 +227,7 @@ static void blame_put_groups(const struct blame_view *v, bool text, struct json 
 static void blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
-	const char *note;
-	const char *sep;
+	const char *note, *sep;
 	const struct hostmap *map;
 	char early[32], late[32], unit[16];
 

@@ -186,59 +186,54 @@ static struct table clock_table(const struct facts *f, unsigned int width)
 
 /* ---- text ---- */
 
-static void clock_add_facts(const struct clockcheck *c, const struct clock_vm *vm, struct sbuf *b)
-{
-	const struct capture *guest = vm->sched;
-	bool agree = vm->recorded & EVID_SCHED && !clock_seen_of(vm, CLOCK_SCHED, -1);
-
-	for (size_t k = 0; k < CLOCK_DRIFTS; k++)
-		if (vm->drift[k].off && !vm->foreign)
-			sbuf_addf(b, "  kvmclock runs %+" PRId64 " ppb (+-%" PRIu64
-				  ") against the host's CLOCK_%s\n", vm->drift[k].ppb,
-				  vm->drift[k].off, k ? "REALTIME" : "BOOTTIME");
-	for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS && c->cap->tsc_khz; k++) {
-		struct clock_seen s = { .count = vm->read[k].n, .spent = vm->read[k].spent,
-					.all = vm->last - vm->first };
-
-		if (!s.count)
-			continue;
-		snprintf(s.what, sizeof(s.what), "%s", clock_reads[k].name);
-		sbuf_add(b, "  timers exit: ");
-		add_exits(c, &s, b);
-		sbuf_addc(b, '\n');
-	}
-	if (!guest)
-		return;
-	sbuf_addf(b, "  its kvm_sched_clock_offset is %" PRId64 " ns", guest->kvm_sched_clock_offset);
-	if (guest->has_kernel_sched_offset)
-		sbuf_addf(b, ", __sched_clock_offset %" PRId64 " ns", guest->kernel_sched_offset);
-	sbuf_add(b, agree ? ": its trace clocks agree\n" : "\n");
-}
-
 void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		const struct facts f = { c, &c->vm[i] };
 		const struct table t = clock_table(&f, width);
-		size_t from;
 		const struct clock_vm *vm = f.vm;
+		const struct capture *guest = vm->sched;
+		bool agree = vm->recorded & EVID_SCHED && !clock_seen_of(vm, CLOCK_SCHED, -1);
 		uint32_t lacks = 0;
 		char name[64];
+		size_t from;
 
 		if (!clockcheck_shown(c, i))
 			continue;
-		sbuf_addf(b, "%s: %s\n", tl_hostmap(c->t)->vm[i].label, clock_words[clockcheck_verdict(c, f.vm)]);
+		sbuf_addf(b, "%s: %s\n", tl_hostmap(c->t)->vm[i].label, clock_words[clockcheck_verdict(c, vm)]);
 		from = b->len;
-		for (size_t k = 0; k < f.vm->nseen; k++) {
-			const struct clock_rule *rule = &clock_rules[f.vm->seen[k].is];
+		for (size_t k = 0; k < vm->nseen; k++) {
+			const struct clock_rule *rule = &clock_rules[vm->seen[k].is];
 
 			sbuf_add(b, "  ");
-			clockcheck_sentence(c, f.vm, &f.vm->seen[k], b);
+			clockcheck_sentence(c, vm, &vm->seen[k], b);
 			sbuf_addf(b, "\n      %s: %s\n", rule->id, rule->remedy);
 		}
-		if (f.vm->more)
-			sbuf_addf(b, "  ... and %zu more\n", f.vm->more);
-		clock_add_facts(c, f.vm, b);
+		if (vm->more)
+			sbuf_addf(b, "  ... and %zu more\n", vm->more);
+		for (size_t k = 0; k < CLOCK_DRIFTS; k++)
+			if (vm->drift[k].off && !vm->foreign)
+				sbuf_addf(b, "  kvmclock runs %+" PRId64 " ppb (+-%" PRIu64
+					  ") against the host's CLOCK_%s\n", vm->drift[k].ppb,
+					  vm->drift[k].off, k ? "REALTIME" : "BOOTTIME");
+		for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS && c->cap->tsc_khz; k++) {
+			struct clock_seen s = { .count = vm->read[k].n, .spent = vm->read[k].spent,
+						.all = vm->last - vm->first };
+
+			if (!s.count)
+				continue;
+			snprintf(s.what, sizeof(s.what), "%s", clock_reads[k].name);
+			sbuf_add(b, "  timers exit: ");
+			add_exits(c, &s, b);
+			sbuf_addc(b, '\n');
+		}
+		if (guest)
+			sbuf_addf(b, "  its kvm_sched_clock_offset is %" PRId64 " ns",
+				  guest->kvm_sched_clock_offset);
+		if (guest && guest->has_kernel_sched_offset)
+			sbuf_addf(b, ", __sched_clock_offset %" PRId64 " ns", guest->kernel_sched_offset);
+		if (guest)
+			sbuf_add(b, agree ? ": its trace clocks agree\n" : "\n");
 		for (int k = 0; k < CLOCK_FINDINGS; k++) {
 			uint32_t needs = clockcheck_lacks(vm, (enum clock_finding)k);
 

@@ -5,7 +5,6 @@
  */
 #include "kvmft/results.h"
 #include "evinfo.h"
-#include "kvmft/hostmap.h"
 #include "kvmft/sqlite.h"
 
 #include <strings.h>

@@ -239,9 +239,8 @@ static void junit_print(const struct diff *d, struct sbuf *b)
 
 static void diff_text(const struct diff_doc *doc, struct sbuf *b)
 {
-	const struct diff *d = doc->d;
+	const struct diff *d = doc->d, *diff;
 	size_t implied = 0;
-	const struct diff *diff;
 	char text[32];
 
 	text_side(doc, 0, b);

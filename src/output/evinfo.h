@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include "kvmft/events.h"
-#include "kvmft/exit_names.h"
 #include "kvmft/output.h"
 
 struct evinfo {

@@ -52,17 +52,29 @@ static const char *reason_of(const struct exits_page *p, const struct exits_row 
 #define SPREAD_STEP 2u	/* buckets of a column */
 #define SPREAD_COLS 14u
 
-static void spread_text(struct row *o, const struct exits_row *r)
+/* Percentiles are the upper bounds of their buckets; JSON has those buckets that are not empty. */
+static void spread_cells(struct row *o, const struct exits_row *r)
 {
 	static const char *const heads[] = { "AVG", "P50<", "P99<", "MAX" };
 	char text[32], signs[SPREAD_COLS + 1] = "";
-	const uint64_t ns[] = {
-		average_ns(r),
-		1ull << exits_row_percentile(r, 50, 100),
-		1ull << exits_row_percentile(r, 99, 100),
-		r->max,
-	};
+	const uint64_t p50 = 1ull << exits_row_percentile(r, 50, 100);
+	const uint64_t p99 = 1ull << exits_row_percentile(r, 99, 100);
+	const uint64_t ns[] = { average_ns(r), p50, p99, r->max };
 
+	row_time(o, "p50_below", r->timed, p50);
+	row_time(o, "p99_below", r->timed, p99);
+	if (o->form == ROW_JSON) {
+		json_put_array(o->j, "buckets_ns");
+		for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
+			if (!r->bucket[k])
+				continue;
+			json_array_begin(o->j);
+			json_u64(o->j, 1ull << k);
+			json_u64(o->j, r->bucket[k]);
+			json_array_end(o->j);
+		}
+		json_array_end(o->j);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
 		cell_text(o, 0, heads[i], "%s",
 			  r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
@@ -94,25 +106,6 @@ static void exits_cell_time(struct row *o, const char *name, const char *head, b
 	else if (text)
 		cell_text(o, 0, head, known ? "%" PRIu64 ".%02u" : "-", ns / 1000,
 			  (unsigned int)(ns % 1000 / 10));
-}
-
-/* Percentiles are the upper bounds of their buckets; JSON has those buckets that are not empty. */
-static void spread_cells(struct row *o, const struct exits_row *r)
-{
-	row_time(o, "p50_below", r->timed, 1ull << exits_row_percentile(r, 50, 100));
-	row_time(o, "p99_below", r->timed, 1ull << exits_row_percentile(r, 99, 100));
-	if (o->form != ROW_JSON)
-		return;
-	json_put_array(o->j, "buckets_ns");
-	for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
-		if (!r->bucket[k])
-			continue;
-		json_array_begin(o->j);
-		json_u64(o->j, 1ull << k);
-		json_u64(o->j, r->bucket[k]);
-		json_array_end(o->j);
-	}
-	json_array_end(o->j);
 }
 
 static void exits_cells(struct row *o, const void *ctx, size_t i)
@@ -166,9 +159,7 @@ static void exits_cells(struct row *o, const void *ctx, size_t i)
 		/* The kernel keeps none of what is no exit. */
 		exits_cell_time(o, "max", "MAX(us)", !spreads, r.timed, r.max || exit, r.max);
 	}
-	if (spreads && o->form == ROW_TEXT)
-		spread_text(o, &r);
-	else if (spreads)
+	if (spreads)
 		spread_cells(o, &r);
 	/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
 	if (r.thread && r.thread->vcpu != EXITS_NONE)

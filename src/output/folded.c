@@ -9,8 +9,6 @@
  * vm1;function of the guest;reason
  */
 #include "kvmft/events.h"
-#include "kvmft/exit_names.h"
-#include "kvmft/ksyms.h"
 #include "kvmft/output.h"
 #include "kvmft/tally.h"
 

@@ -43,28 +43,6 @@ void out_flush(struct out *o)
 COMPARE(epoch_cmp, struct out_epoch,
 	ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index) ?: ORDER(x->vcpu, y->vcpu));
 
-/* Epochs belong to the VM, however many captures there are of it: its first one, or the host's. */
-static struct tl_source *source_of_vm(const struct out *o, size_t vm)
-{
-	for (size_t i = 1; i < tl_sources(o->t); i++)
-		if (tl_source(o->t, i)->guest && tl_source(o->t, i)->vm == vm)
-			return tl_source(o->t, i);
-	return tl_source(o->t, 0);
-}
-
-/* What a window leaves of those from before it. */
-static void epochs_before(struct out *o)
-{
-	size_t n = 0;
-
-	while (n < o->nepoch && o->epoch[n].host < tl_from(o->t))
-		n++;
-	if (!n || !o->fmt->epochs_before)
-		return;
-	o->epoch_at = n;
-	o->fmt->epochs_before(o, n);
-}
-
 /* ---- the calls ---- */
 
 static void format_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
@@ -80,15 +58,20 @@ static void format_begin(struct out *o, const struct timeline *t, const struct o
 		o->rips = xcalloc(1, sizeof(*o->rips));
 	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm; vm++) {
 		const struct epoch_vm *e = m->vm[vm].epochs;
+		struct tl_source *src = tl_source(t, 0);
 
 		if (m->vm[vm].of != vm || m->vm[vm].empty)
 			continue;
+		/* They belong to the VM, however many captures there are of it: its first one. */
+		for (size_t i = tl_sources(t); --i;)
+			if (tl_source(t, i)->guest && tl_source(t, i)->vm == vm)
+				src = tl_source(t, i);
 		for (size_t i = 0; e && i < e->n; i++) {
 			const struct epoch_vcpu *v = e->vcpus[i];
 
 			for (size_t k = 0; k < v->n; k++) {
 				const struct out_epoch at = {
-					.host = v->v[k].from, .src = source_of_vm(o, vm), .vm = vm,
+					.host = v->v[k].from, .src = src, .vm = vm,
 					.vcpu = v->id, .e = &v->v[k], .first = !k,
 				};
 
@@ -130,8 +113,13 @@ static __attribute__((noinline)) void before_item(struct out *o, const struct tl
 {
 	if (o->line.len >= FLUSH_AT)
 		out_flush(o);
-	if (!o->epoch_at)
-		epochs_before(o);
+	/* What a window leaves of those from before it. */
+	if (!o->epoch_at && o->fmt->epochs_before) {
+		while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host < tl_from(o->t))
+			o->epoch_at++;
+		if (o->epoch_at)
+			o->fmt->epochs_before(o, o->epoch_at);
+	}
 	while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= item->host)
 		o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
 }

@@ -215,28 +215,6 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 
 /* ---- events ---- */
 
-static uint64_t string_value(struct html *h, const struct fmt_value *v)
-{
-	char s[STRING_MAX + 1];
-	size_t n = MIN(v->len, STRING_MAX);
-
-	if (v->kind == FMT_NUMBERS) {
-		_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-		/* Elements of an array as numbers, separated by blanks. */
-		for (uint32_t k = 0; k < v->len && k < 64; k++)
-			sbuf_addf(&b, "%s%llx", k ? " " : "",
-				  (unsigned long long)fmt_element(v, k));
-		return html_text(h, xsbuf_text(&b));
-	}
-	if (v->kind != FMT_STRING)
-		return 0;
-	memcpy(s, v->p, n);
-	s[n] = '\0';
-	str_printable(s);
-	return html_text(h, s);
-}
-
 /* An event's fields as they are written, and how many: texts by number, defined before it. */
 static size_t event_values(struct html *h, const struct hostmap *map, const struct tl_item *i,
 			   uint64_t *to)
@@ -265,9 +243,17 @@ static size_t event_values(struct html *h, const struct hostmap *map, const stru
 		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
 
 		fmt_value(f, i->rec, &v);
-		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING)
-			to[at++] = string_value(h, &v);
-		else if (v.kind == FMT_ABSENT || v.kind >= FMT_STRING)
+		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING) {
+			sbuf_reset(&b);
+			/* Elements of an array as numbers, separated by blanks. */
+			for (uint32_t j = 0; v.kind == FMT_NUMBERS && j < v.len && j < 64; j++)
+				sbuf_addf(&b, "%s%" PRIx64, j ? " " : "", fmt_element(&v, j));
+			if (v.kind == FMT_STRING)
+				sbuf_add_mem(&b, v.p, MIN(v.len, STRING_MAX));
+			if (v.kind == FMT_STRING && b.s)
+				str_printable(b.s);
+			to[at++] = html_text(h, xsbuf_text(&b));
+		} else if (v.kind == FMT_ABSENT || v.kind >= FMT_STRING)
 			to[at++] = 0;
 		else
 			to[at++] = zigzag((int64_t)v.num);

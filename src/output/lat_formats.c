@@ -308,39 +308,13 @@ static const struct hostmap_vm *vm_at(const struct lat_view *v, size_t vm)
 	return &tl_hostmap(v->t)->vm[vm];
 }
 
-static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm, struct sbuf *b)
+static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm, const char *suffix,
+		   struct sbuf *b)
 {
-	sbuf_addc(b, '{');
+	sbuf_addf(b, "kvmft_latency_seconds%s{", suffix);
 	metric_label(b, "analysis", d->name);
 	sbuf_addc(b, ',');
 	metric_vm(b, vm_at(v, 0), vm_at(v, vm));
-}
-
-static void histogram_metrics(const struct lat_view *v, const struct lat_desc *d, size_t vm,
-			      const struct loghist *h, struct sbuf *b)
-{
-	for (unsigned int k = LE_FIRST; k <= LE_LAST; k += LE_STEP) {
-		uint64_t most = ((uint64_t)1 << k) - 1, n = 0, lo, hi;
-
-		for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
-			loghist_bounds(i, &lo, &hi);
-			n += hi <= most ? loghist_count(h, i) : 0;
-		}
-		sbuf_add(b, "kvmft_latency_seconds_bucket");
-		labels(v, d, vm, b);
-		sbuf_add(b, ",le=\"");
-		metric_seconds(b, most);
-		sbuf_addf(b, "\"} %" PRIu64 "\n", n);
-	}
-	sbuf_add(b, "kvmft_latency_seconds_bucket");
-	labels(v, d, vm, b);
-	sbuf_addf(b, ",le=\"+Inf\"} %" PRIu64 "\nkvmft_latency_seconds_sum", h->n);
-	labels(v, d, vm, b);
-	sbuf_add(b, "} ");
-	metric_seconds(b, h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
-	sbuf_add(b, "\nkvmft_latency_seconds_count");
-	labels(v, d, vm, b);
-	sbuf_addf(b, "} %" PRIu64 "\n", h->n);
 }
 
 /* All groups of a VM together. */
@@ -353,9 +327,31 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 		if ((uint64_t)t->group[i].vm < nvm && t->group[i].stage[0])
 			loghist_merge(&all[t->group[i].vm], t->group[i].stage[0]);
 	for (size_t vm = 0; vm < nvm; vm++) {
-		if (all[vm].n)
-			histogram_metrics(v, t->desc, vm, &all[vm], b);
-		loghist_free(&all[vm]);
+		struct loghist *h = &all[vm];
+
+		for (unsigned int k = LE_FIRST; k <= LE_LAST && h->n; k += LE_STEP) {
+			uint64_t most = ((uint64_t)1 << k) - 1, n = 0, lo, hi;
+
+			for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
+				loghist_bounds(i, &lo, &hi);
+				n += hi <= most ? loghist_count(h, i) : 0;
+			}
+			labels(v, t->desc, vm, "_bucket", b);
+			sbuf_add(b, ",le=\"");
+			metric_seconds(b, most);
+			sbuf_addf(b, "\"} %" PRIu64 "\n", n);
+		}
+		if (h->n) {
+			labels(v, t->desc, vm, "_bucket", b);
+			sbuf_addf(b, ",le=\"+Inf\"} %" PRIu64 "\n", h->n);
+			labels(v, t->desc, vm, "_sum", b);
+			sbuf_add(b, "} ");
+			metric_seconds(b, h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
+			sbuf_addc(b, '\n');
+			labels(v, t->desc, vm, "_count", b);
+			sbuf_addf(b, "} %" PRIu64 "\n", h->n);
+		}
+		loghist_free(h);
 	}
 	free(all);
 }

@@ -176,10 +176,9 @@ static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_i
 {
 	const struct lat_table *t = lat_table(v->lat, id);
 	const struct lat_story *story = v->story[id];
-	size_t from;
+	size_t from, n = 0;
 	struct lat_rows x = { v, t, 0 };
 	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
-	size_t n = 0;
 
 	for (size_t i = 0; i < t->ngroup; i++)
 		if (took_time(&t->group[i])) {

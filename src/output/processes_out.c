@@ -6,7 +6,7 @@
 struct process_doc {
 	const struct process_view *v;
 	const struct process_row **row; /* those shown */
-	size_t n, vm;			/* vm: of text's table */
+	size_t n;
 };
 
 static const char *process_reason_text(const struct process_view *v, const struct process_reason *r,
@@ -133,30 +133,41 @@ static void add_ms(struct sbuf *b, const struct process_view *v, uint64_t cycles
 		sbuf_addf(b, "%" PRIu64 " cycles", cycles);
 }
 
-static void process_text(struct process_doc *d, struct sbuf *b)
+void processes_print(const struct process_view *v, const char *format, struct sbuf *b)
 {
-	const struct process_view *v = d->v;
-	const struct process_row **all = d->row;
-	size_t n = d->n;
+	_cleanup_free_ const struct process_row **row = xcalloc(v->p->n + 1, sizeof(*row));
+	struct process_doc d = { .v = v, .row = row };
+	struct table t = { .cells = process_cells, .ctx = &d, .cycles = !v->khz };
+	size_t n;
 
+	for (size_t i = 0; i < v->p->n; i++)
+		if ((v->p->row[i].kind == PROCESS_TASK) == v->tasks &&
+		    (v->p->row[i].cpu || v->p->row[i].exits || v->p->row[i].most))
+			row[d.n++] = &v->p->row[i];
+	t.n = v->top ? MIN(v->top, d.n) : d.n;
+	if (strcmp(format, "text")) {
+		table_doc(&t, !strcmp(format, "csv"), "rows", process_json_head, b);
+		return;
+	}
+	n = d.n;
+	t.width = v->width;
 	for (size_t i = 0; i < v->p->nvm; i++) {
-		struct table t = { .cells = process_cells, .ctx = d, .width = v->width };
 		const struct process_vm *vm = &v->p->vm[i];
-		size_t most;
 
-		for (d->n = 0; n && all[0]->vm == i; all++, n--, d->n++)
-			d->row = d->n ? d->row : all;
-		if (!d->n)
+		d.row += i ? d.n : 0;
+		for (d.n = 0; d.n < n && d.row[d.n]->vm == i;)
+			d.n++;
+		n -= d.n;
+		if (!d.n)
 			continue;
-		most = v->top ? MIN(v->top, d->n) : d->n;
-		t.n = most;
+		t.n = v->top ? MIN(v->top, d.n) : d.n;
 		sbuf_addf(b, "%s%s: ", b->len ? "\n" : "", v->m->vm[i].label);
-		add_ms(b, v, v->p->vm[i].guest);
+		add_ms(b, v, vm->guest);
 		sbuf_addf(b, " in the guest, by %s\n\n",
 			  v->tasks ? "its own sched_switch" : "the address spaces at its exits");
 		table_text(&t, b);
-		if (most < d->n)
-			sbuf_addf(b, "# %zu more rows are not shown\n", d->n - most);
+		if (t.n < d.n)
+			sbuf_addf(b, "# %zu more rows are not shown\n", d.n - t.n);
 		if (v->tasks)
 			continue;
 		/* What a table of address spaces does not show, and how sure names are. */
@@ -181,21 +192,4 @@ static void process_text(struct process_doc *d, struct sbuf *b)
 			sbuf_addf(b, "# names are by sched_switch in the guest: it says the same of %" PRIu64
 				  " of %" PRIu64 " exits\n", vm->agree, vm->judged);
 	}
-}
-
-void processes_print(const struct process_view *v, const char *format, struct sbuf *b)
-{
-	_cleanup_free_ const struct process_row **row = xcalloc(v->p->n + 1, sizeof(*row));
-	struct process_doc d = { .v = v, .row = row };
-	struct table t = { .cells = process_cells, .ctx = &d, .cycles = !v->khz };
-
-	for (size_t i = 0; i < v->p->n; i++)
-		if ((v->p->row[i].kind == PROCESS_TASK) == v->tasks &&
-		    (v->p->row[i].cpu || v->p->row[i].exits || v->p->row[i].most))
-			row[d.n++] = &v->p->row[i];
-	t.n = v->top ? MIN(v->top, d.n) : d.n;
-	if (!strcmp(format, "text"))
-		process_text(&d, b);
-	else
-		table_doc(&t, !strcmp(format, "csv"), "rows", process_json_head, b);
 }

@@ -5,9 +5,6 @@
  */
 #include "kvmft/results.h"
 
-#include "kvmft/events.h"
-#include "kvmft/json.h"
-
 /* A file may have colons in its name: what exists as a whole is a file. */
 static int trace_split(const char *text, struct tl_qemu *q, char **path, const char **vm,
 		       struct kvmft_err *err)

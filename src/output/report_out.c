@@ -8,7 +8,6 @@
  */
 
 #include "kvmft/evidence.h"
-#include "kvmft/output.h"
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 

@@ -4,9 +4,6 @@
 
 #include <ctype.h>
 
-#include "kvmft/clock.h"
-#include "kvmft/util.h"
-
 #define FLUSH_AT (32u << 10)
 
 /* ---- text: columns as wide as their contents ---- */

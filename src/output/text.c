@@ -5,7 +5,6 @@
  */
 #include "kvmft/output.h"
 #include "kvmft/put.h"
-#include "kvmft/util.h"
 
 /* ---- colours of a time line, by side and by kind of event ---- */
 
@@ -471,36 +470,30 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	*p = '\0';
 }
 
-/* After the number, wherever the print format of that kernel has it. */
-static size_t rip_end(const struct sbuf *b, size_t from, uint64_t rip)
-{
-	static const char *const names[] = { "rip 0x", "rip: 0x", "PC: 0x", "pc 0x" };
-
-	for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
-		size_t n = strlen(names[k]);
-		const char *p = memmem(b->s + from, b->len - from, names[k], n);
-		char *end;
-
-		if (p && strtoull(p + n, &end, 16) == rip && end > p + n)
-			return (size_t)(end - b->s);
-	}
-	return b->len;
-}
-
 static __attribute__((noinline)) void text_rip(struct out *o, const struct tl_item *i, size_t from)
 {
+	static const char *const names[] = { "rip 0x", "rip: 0x", "PC: 0x", "pc 0x" };
 	_cleanup_(sbuf_free) struct sbuf name = { 0 };
 	struct sbuf *b = &o->line;
-	const struct ksyms *k;
+	const struct ksyms *syms;
+	size_t at = 0;
 	uint64_t rip;
-	size_t at;
 
-	if (!guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &k) || b->error)
+	if (!guest_rip(o->rips, tl_hostmap(o->t), i, &rip, &syms) || b->error)
 		return;
 	sbuf_add(&name, " (");
-	ksyms_name(k, rip, &name);
+	ksyms_name(syms, rip, &name);
 	sbuf_addc(&name, ')');
-	at = rip_end(b, from, rip);
+	/* After the number, wherever the print format of that kernel has it. */
+	for (size_t k = 0; k < ARRAY_SIZE(names) && !at; k++) {
+		const char *p = memmem(b->s + from, b->len - from, names[k], strlen(names[k]));
+		char *end = p ? (char *)p + strlen(names[k]) : NULL;
+
+		if (p && strtoull(p + strlen(names[k]), &end, 16) == rip &&
+		    end > p + strlen(names[k]))
+			at = (size_t)(end - b->s);
+	}
+	at = at ?: b->len;
 	if (name.error || !sbuf_room(b, name.len + 1)) {
 		b->error = -ENOMEM;
 		return;

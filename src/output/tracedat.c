@@ -114,8 +114,7 @@ COMPARE(stream_cmp, struct dat_stream, ORDER(x->buffer, y->buffer) ?: ORDER(x->c
 static int plan_file(struct dat *d)
 {
 	const struct capture *c = d->cap;
-	uint32_t size = MAX(c->subbuf_size, 4096u);
-	uint32_t all;
+	uint32_t size = MAX(c->subbuf_size, 4096u), all;
 
 	d->spec.cap = c;
 	d->spec.part = tl_source(d->p->t, d->source)->windowed;

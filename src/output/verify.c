@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* verify.c: the result of `kvmft verify`, for people, for programs and for tables. */
 #include "kvmft/pairing.h"
-#include "kvmft/util.h"
 #include "kvmft/output.h"
-
 #include "kvmft/table.h"
 
 #define TEXT_SLICES 8 /* rows of the table over time */
@@ -155,20 +153,6 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 	text_wrap(b, drift, "    ", v->width);
 }
 
-/* Whether a side has no such access at all: a trace.dat has formats of events not recorded, too. */
-static bool lacks_pairs(const struct verify *v, size_t vm)
-{
-	uint64_t host = 0, guest = 0;
-
-	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
-
-		host += s ? s->n + s->alone_host : 0;
-		guest += s ? s->n + s->alone_guest : 0;
-	}
-	return host || guest ? !host || !guest : !msr_pairs_possible(v->pairs, vm);
-}
-
 static void text_verdict(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	static const char *const sgr[] = {
@@ -195,6 +179,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		const struct verify_guest *g = &v->guest[i];
 		static const char *const names[] = { "all", "on %.20s", "vCPU %s" };
 		char name[48];
+		uint64_t host = 0, guest = 0;
 		bool lacks, any;
 		const char *arch;
 		size_t from;
@@ -213,7 +198,14 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		}
 		if (g->a.total.checked)
 			text_slices(v, g, b);
-		lacks = lacks_pairs(v, g->g->vm);
+		/* Has a side no such access? A trace.dat has formats of events not recorded, too. */
+		for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+			const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+
+			host += s ? s->n + s->alone_host : 0;
+			guest += s ? s->n + s->alone_guest : 0;
+		}
+		lacks = host || guest ? !host || !guest : !msr_pairs_possible(v->pairs, g->g->vm);
 		arch = v->p->host.cap->arch;
 		from = b->len;
 		any = false;
