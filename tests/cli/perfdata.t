@@ -361,7 +361,7 @@ same_as_script "$tmp/chain.data" "with call chains"
 # The kernel's callers, whose addresses have the highest bit.
 perf script -i "$tmp/chain.data" -F tid,time,event,ip 2>/dev/null |
 	sed -nE 's/^\t *([0-9a-f]{16})$/0x\1/p; s/^ *[0-9]+ .*:.*/event/p' >"$tmp/want"
-"$kvmft" merge -q "$tmp/chain.data" 2>"$err" | sed -nE '/ftrace:kernel_stack: /!s/.*/event/p; s/.*ftrace:kernel_stack: //p' |
+"$kvmft" merge -q "$tmp/chain.data" 2>"$err" | sed -nE '/ kvm:/s/.*/event/p; s/.*ftrace:kernel_stack: //p' |
 	sed 's/ <- /\n/g' >"$tmp/have"
 ok "... each caller in the kernel" cmp "$tmp/want" "$tmp/have"
 ok "... there are some" test "$(grep -c 0x "$tmp/have")" -gt 20
