@@ -163,19 +163,6 @@ static void learn_base(struct process_walk *w, size_t vm, uint64_t space, uint64
 	s->owner[i].last = t;
 }
 
-/* Those that took turns are one process. */
-static void owners_join(struct process_space *s)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (n && s->owner[i].first < s->owner[n - 1].last)
-			s->owner[n - 1].last = MAX(s->owner[n - 1].last, s->owner[i].last);
-		else
-			s->owner[n++] = s->owner[i];
-	s->n = n;
-}
-
 /* What borrows an address space has that of whoever was there before; a process its own. */
 static uint64_t owner_at(const struct process_walk *w, size_t vm, const struct process_at *at,
 			 uint64_t t)
@@ -186,7 +173,8 @@ static uint64_t owner_at(const struct process_walk *w, size_t vm, const struct p
 	if (!u64map_get(&w->by_space, space_key(vm, at->space), &of))
 		return 0;
 	s = &w->space[of];
-	while (i + 1 < s->n && (at->is == AT_SPACE ? s->owner[i].last < t : s->owner[i + 1].first <= t))
+	while (i + 1 < s->n &&
+	       (at->is == AT_SPACE ? s->owner[i].last < t : s->owner[i + 1].first <= t))
 		i++;
 	return i;
 }
@@ -204,10 +192,10 @@ static bool fs_tells(const struct process_walk *w, size_t vm, uint64_t space)
 			     w->space[at].based || !w->space[at].bare);
 }
 
-static void learn(struct process_walk *w, const struct process_vcpu *v, const struct tl_item *item,
+static void learn(struct process_walk *w, const struct process_vcpu *v, const struct tl_item *i,
 		  const struct event_type *e)
 {
-	const struct rec *rec = item->rec;
+	const struct rec *rec = i->rec;
 	size_t vm = v->vm;
 	uint64_t cr3 = event_u64(e, 0, rec), modes = event_u64(e, 4, rec);
 	uint64_t cpl = event_u64(e, 1, rec), space = cr3 & CR3_ADDRESS & ~CR3_USER;
@@ -221,7 +209,7 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 		w->modes[vm].user_even |= !(cr3 & CR3_USER);
 	}
 	if (w->has_fs && (cpl == 3 || event_u64(e, 5, rec)))
-		learn_base(w, vm, space, event_u64(e, 5, rec), cpl == 3, item->host);
+		learn_base(w, vm, space, event_u64(e, 5, rec), cpl == 3, i->host);
 	if (cpl || w->modes[vm].stacks > STACKS_MAX)
 		return;
 	s = xu64map_elem(&w->by_stack, stack_key(vm, event_u64(e, 2, rec)), &w->stack,
@@ -231,9 +219,9 @@ static void learn(struct process_walk *w, const struct process_vcpu *v, const st
 		w->modes[vm].stacks++;
 	}
 	s->moves |= s->vcpu != (size_t)(v - w->vcpu);
-	for (size_t i = 1; i < STACK_CR3S && s->cr3[at].space != space; i++)
-		if (s->cr3[i].space == space || s->cr3[i].exits < s->cr3[at].exits)
-			at = i;
+	for (size_t k = 1; k < STACK_CR3S && s->cr3[at].space != space; k++)
+		if (s->cr3[k].space == space || s->cr3[k].exits < s->cr3[at].exits)
+			at = k;
 	if (s->cr3[at].space != space)
 		s->cr3[at].visits = 0;
 	s->cr3[at].space = space;
@@ -293,8 +281,18 @@ void processes_again(struct processes *p)
 			*until = MAX(*until, end);
 		}
 	}
-	for (size_t i = 0; i < w->by_space.n; i++)
-		owners_join(&w->space[i]);
+	/* Those that took turns with a page table are one process. */
+	for (size_t i = 0; i < w->by_space.n; i++) {
+		struct process_owner *o = w->space[i].owner;
+		size_t n = 0;
+
+		for (size_t k = 0; k < w->space[i].n; k++)
+			if (n && o[k].first < o[n - 1].last)
+				o[n - 1].last = MAX(o[n - 1].last, o[k].last);
+			else
+				o[n++] = o[k];
+		w->space[i].n = n;
+	}
 	for (size_t i = 0; i < p->nvm; i++)
 		p->vm[i].tables = w->modes[i].user_odd && !w->modes[i].user_even;
 }
@@ -376,19 +374,6 @@ static void count_exit(struct process_row *r, const struct process_vcpu *v, uint
 	r->reason[i].n++;
 }
 
-static void vote_for(struct process_walk *w, const struct process_row *r, int32_t tid)
-{
-	struct process_vote *one;
-	uint64_t key = (uint64_t)(r - w->p.row) << 32 | (uint32_t)tid;
-
-	if (r == &w->crowded || w->modes[r->vm].votes > VOTES_MAX)
-		return;
-	one = xu64map_elem(&w->by_vote, key, &w->vote, &w->vote_cap, sizeof(*one));
-	one->row = (uint32_t)(r - w->p.row);
-	one->tid = tid;
-	w->modes[r->vm].votes += !one->n++;
-}
-
 /*
  * sched_switch comes before the switch: an exit between the two is still on the stack of the task
  * before, and of either.
@@ -396,6 +381,8 @@ static void vote_for(struct process_walk *w, const struct process_row *r, int32_
 static void judge(struct process_walk *w, const struct process_row *r, const struct process_vcpu *v)
 {
 	struct process_stack *s = v->stack ? &w->stack[v->stack - 1] : NULL;
+	uint64_t key = (uint64_t)(r - w->p.row) << 32 | (uint32_t)v->exit_task;
+	struct process_vote *one;
 
 	if (s && s->owned && !s->several && s->owner == v->task_before &&
 	    s->owner != v->exit_task) {
@@ -407,7 +394,12 @@ static void judge(struct process_walk *w, const struct process_row *r, const str
 		s->owned = true;
 		s->owner = v->exit_task;
 	}
-	vote_for(w, r, v->exit_task);
+	if (r == &w->crowded || w->modes[r->vm].votes > VOTES_MAX)
+		return;
+	one = xu64map_elem(&w->by_vote, key, &w->vote, &w->vote_cap, sizeof(*one));
+	one->row = (uint32_t)(r - w->p.row);
+	one->tid = v->exit_task;
+	w->modes[r->vm].votes += !one->n++;
 }
 
 /* ---- turns ---- */
@@ -542,30 +534,16 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 	v->waited = 0;
 }
 
-/*
- * A thread that ends has neither a base nor an address space: it borrows one, as kernel threads do.
- * One that executes another program has a new one.
- */
-static bool ends(const struct process_walk *w, const struct process_vcpu *v,
-		 const struct process_stack *s)
-{
-	const struct process_space *p;
-	uint64_t at;
-
-	if (!s->home || (s->home & CR3_ADDRESS) == v->now.space)
-		return false;
-	if (!u64map_get(&w->by_space, space_key(v->vm, v->now.space), &at))
-		return true;
-	p = &w->space[at];
-	return (!p->based && !p->bare) || (p->stack && p->stack != v->stack);
-}
-
 /* In its kernel, on stack s, without a base; last_*: what there was at the exit before. */
 static void kernel_at(const struct process_walk *w, struct process_vcpu *v,
 		      const struct process_stack *s, uint64_t last_cr3, uint64_t last_fs)
 {
+	const struct process_space *p = NULL;
 	bool tells = fs_tells(w, v->vm, v->now.space);
+	uint64_t at;
 
+	if (u64map_get(&w->by_space, space_key(v->vm, v->now.space), &at))
+		p = &w->space[at];
 	/* On an interrupt's stack it is who was interrupted. */
 	if (is_idle(s))
 		v->now.is = AT_IDLE;
@@ -574,7 +552,12 @@ static void kernel_at(const struct process_walk *w, struct process_vcpu *v,
 		v->now = v->before;
 	else if (s->irq ? tells : tells ? (uint64_t)s->based * BASED < s->exits : is_shared(s))
 		v->now.is = AT_KERNEL;
-	else if (tells && !s->irq && ends(w, v, s))
+	/*
+	 * A thread that ends has neither a base nor an address space: it borrows one, as kernel
+	 * threads do. One that executes another program has a new one.
+	 */
+	else if (tells && s->home && (s->home & CR3_ADDRESS) != v->now.space &&
+		 (!p || (!p->based && !p->bare) || (p->stack && p->stack != v->stack)))
 		v->now.space = s->home;
 }
 

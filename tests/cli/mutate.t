@@ -26,9 +26,9 @@ seeds()
 	done
 	{
 		cat "$golden/latency-host.txt"
-		echo "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes"
+		echo "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes u64:fs"
 		awk 'BEGIN { for (i = 0; i < 40; i++) { t = 100000 + i * 100; print 0, t, "101 kvm_exit exit_reason=" (i % 3 ? "0x60" : "0x78") " isa=2"
-			print 0, t + 5, "101 kvmft:guest_cr3 cr3=" 4096 * (i % 4) " rip=1 rsp=" 16384 * (i % 5) " cpl=" i % 2 * 3 " code=0x60 modes=1"
+			print 0, t + 5, "101 kvmft:guest_cr3 cr3=" 4096 * (i % 4) " rip=1 rsp=" 16384 * (i % 5) " cpl=" i % 2 * 3 " code=0x60 modes=1 fs=" (i % 8 ? "0x7f" (i < 20 || i % 3) "000000000" : 0)
 			print 0, t + 50, "101 kvm_entry vcpu_id=0 rip=" (i ? 4198400 : 65520) } }'
 	} >spaces.text
 	"$tools/mkcap" --capture spaces spaces.text && "$plain" merge -q spaces >text &&
