@@ -545,6 +545,13 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	}
 	if (!prev)
 		return;
+	/* It had a CPU, nobody knows since when. */
+	if (vcpu_robbed(prev)) {
+		lat_count(l, prev, LAT_T_SCHED, SCHED_CUT);
+		queue_leave(l, prev);
+		prev->state = VS_UNKNOWN;
+		prev->cut = true;
+	}
 	/* A thread that a signal stops in its sleep goes on sleeping. */
 	if (in->f[1] & TASK_ENDED) { /* what follows is nobody's time */
 		set_base(l, prev, VS_UNKNOWN, in->t);

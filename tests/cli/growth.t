@@ -294,8 +294,8 @@ make_records() { clock_host 'vm(2); for (i = 1; i <= n; i++) { t = i * 1000; vcp
 make_apart() { clock_host 'm = n / 4; vm(m); for (i = 0; i < m; i++) vcpu(i, 1000 + i * 10); t = 1000 + m * 10;
 	print 0, t, 1000, "kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=1000000"; for (i = 1; i <= n; i++) vcpu(1 + i % (m - 1), t + i * 10)'; }
 # ... whose address spaces are forgotten
-make_spaces() { clock_host 'vm(n); print "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes";
-	for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10, "kvmft:guest_cr3 cr3=4096 rip=1 rsp=4096 cpl=3 code=0x60 modes=1");
+make_spaces() { clock_host 'vm(n); print "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes u64:fs";
+	for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10, "kvmft:guest_cr3 cr3=4096 rip=1 rsp=4096 cpl=3 code=0x60 modes=1 fs=" (i % 2 ? "0x7f0000001000" : "0x7f9000001000"));
 	for (i = 0; i < n; i++) { print "0 gap 1"; vcpu(0, 1000 + n * 10 + i * 10) }'; }
 make_text_losses() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "CPU:%d [LOST %d EVENTS]\n c-1 [%03d] d..1. 1.%06d: kvm_entry: vcpu 0, rip 0x1\n", i % 8, i, i % 8, i }' >file; }
 make_text_names() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-1 [%03d] d..1. 1.%06d: e%d: a=%d f%d=1\n", i % 500, i, i % 9000, i, i % 100 }' >file; }

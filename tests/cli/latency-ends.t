@@ -234,6 +234,23 @@ out_has '^  most of it: \(outside its capture\) 77 %, victim-77 22 %' "... is sa
 is "$(sed -n '/^Guest task/,$ s/^\([^ -].*[^ ]\) *total .*/\1/p' "$out" | head -n 1)" "(outside its capture)" \
 	"... and has its place by what it is, not behind all others"
 
+# ---- a thread that gives up a CPU which it never got: how long it waited for that is not known ----
+
+capture host unseen-host <<'END'
+0    100 101 kvm_entry vcpu_id=0
+0    200 101 kvm_exit exit_reason=1 isa=1
+0    210 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55
+0    300  55 sched:sched_wakeup pid=101 target_cpu=0
+0   5300 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55
+0   6300  55 sched:sched_wakeup pid=101 target_cpu=0
+0   6400  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0   6500 101 kvm_entry vcpu_id=0
+END
+told sched unseen-host stolen-guest "intervals 1; outside the guest's capture 1; cut by lost events 1" \
+	"a switch that was not recorded ends a wait at a time that is not known"
+run "$kvmft" latency sched --all --format csv -q "$tmp/unseen-host"
+out_has '^sched,.*,total,1,0\.100,' "... and the next one is as long as it was"
+
 # ---- posted: nine accepts of one vector while its handler cannot begin ----
 
 capture host apicv-host <<END

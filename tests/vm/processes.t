@@ -34,7 +34,7 @@ if [ "$(value rate)" -ge 400 ]; then
 else
 	skip "CPU times: $(value outside) outside their bounds, $(value cpu_wrong) off" "$(value rate) exits a second: too busy a machine"
 fi
-ok "${PROCESSES_EXITS:-85} % of the exits are of the right process ($(value exits_right) %)" \
-	test "$(value exits_right)" -ge "${PROCESSES_EXITS:-85}"
+ok "${PROCESSES_EXITS:-95} % of the exits are of the right process ($(value exits_right) %)" \
+	test "$(value exits_right)" -ge "${PROCESSES_EXITS:-95}"
 ok "... of more than 1000 ($(value judged))" test "$(value judged)" -gt 1000
 finish
