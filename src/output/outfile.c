@@ -144,6 +144,20 @@ static int keeper_start(struct outfile *o)
 
 /* ---- the reader ---- */
 
+/* 0, or why the file cannot get that name. */
+static int cannot_create(const struct outfile *o, const char *base, const char *path, int ret,
+			 struct kvmft_err *err)
+{
+	if (ret && newfile_check(o->dir, base, true) == -EINVAL)
+		return err_set(err, EEXIST,
+			       "cannot replace %s: it is not a plain file (-o - is "
+			       "standard output, if the format allows it)",
+			       path);
+	return ret ? err_set(err, -ret, "cannot create %s: %s%s", path, strerror(-ret),
+			     ret == -EEXIST ? " (use --force to replace it)" : "")
+		   : 0;
+}
+
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		 struct kvmft_err *err)
 {
@@ -162,19 +176,9 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	for (o->n = 0; o->n < n; o->n++)
 		o->file[o->n] = (struct newfile){ .dir = o->dir, .fd = -1 };
 	ret = newfile_check(o->dir, o->base, o->force);
-	if (ret == -EEXIST) {
-		ret = err_set(err, EEXIST, "cannot create %s: %s (use --force to replace it)",
-			      o->path, strerror(EEXIST));
-	} else if (ret == -EINVAL) {
-		ret = err_set(err, EEXIST,
-			      "cannot replace %s: it is not a plain file (-o - is "
-			      "standard output, if the format allows it)",
-			      o->path);
-	} else {
-		for (size_t i = 0; i < o->n && !ret; i++)
-			ret = newfile_open(&o->file[i], o->dir, 0600);
-		ret = err_why(err, ret, "cannot create %s", o->path);
-	}
+	for (size_t i = 0; i < o->n && !ret; i++)
+		ret = newfile_open(&o->file[i], o->dir, 0600);
+	ret = cannot_create(o, o->base, o->path, ret, err);
 	if (ret)
 		return ret;
 	ret = keeper_start(o);
@@ -217,18 +221,14 @@ int outfile_check(const struct outfile *o, const char *name, const struct timeli
 		ret = check_input(o, base, path, extra, err);
 	if (ret)
 		return ret;
-	ret = newfile_check(o->dir, base, o->force);
-	if (ret)
-		return err_set(err, -ret, "cannot create %s: %s%s", path, strerror(-ret),
-			       ret == -EEXIST ? " (use --force to replace it)" : "");
-	return 0;
+	return cannot_create(o, base, path, newfile_check(o->dir, base, o->force), err);
 }
 
 int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_err *err)
 {
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = NULL, *base = NULL;
 	struct request r = { .file = (uint32_t)i };
-	int ret, done;
+	int done;
 
 	if (!o)
 		return 0;
@@ -242,8 +242,8 @@ int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_e
 	    read(o->from, &done, sizeof(done)) != sizeof(done))
 		return err_set(err, EIO, "cannot create %s: kvmft-output, which names it, was "
 				         "killed", path);
-	ret = done;
-	return err_why(err, ret, "cannot create %s", path);
+	base = name_beside(o->base, name);
+	return cannot_create(o, base, path, done, err);
 }
 
 void outfile_close(struct outfile *o)
