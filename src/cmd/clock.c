@@ -100,13 +100,14 @@ static int clock_open(struct view *v, const struct clock_opts *o, int argc, char
 
 /* ---- this host, now: recorded into memory, and read meanwhile ---- */
 
-/* What was said already, so that each pass says only what is new. */
+/* What was said already, so that each pass says only what is new: of what is still found. */
 struct clock_told {
 	struct {
 		char vm[64];
 		struct clock_seen s; /* CLOCK_FINDINGS: the verdict at first */
+		size_t pass;	     /* the last one that found it */
 	} * v;
-	size_t n, cap;
+	size_t n, cap, pass;
 };
 
 /* Is it new? What began before all that is kept began when that was said. */
@@ -118,11 +119,14 @@ static bool clock_is_new(struct clock_told *told, const char *vm, struct clock_s
 		if (t->is != s->is || t->vcpu != s->vcpu || strcmp(told->v[i].vm, vm))
 			continue;
 		s->from = s->from ?: t->from;
-		if (t->from == s->from && t->to == s->to && t->at == s->at)
-			return false;
+		if (t->from != s->from || t->to != s->to || t->at != s->at)
+			continue;
+		told->v[i].pass = told->pass;
+		return false;
 	}
 	xarray_grow(&told->v, told->n, &told->cap, sizeof(*told->v));
 	told->v[told->n].s = *s;
+	told->v[told->n].pass = told->pass;
 	snprintf(told->v[told->n++].vm, sizeof(told->v->vm), "%s", vm);
 	return true;
 }
@@ -130,6 +134,9 @@ static bool clock_is_new(struct clock_told *told, const char *vm, struct clock_s
 static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool json,
 		       struct sbuf *b)
 {
+	size_t n = 0;
+
+	told->pass++;
 	for (size_t i = 0; i < c->n; i++) {
 		const char *label = tl_hostmap(c->t)->vm[i].label;
 		const struct clock_vm *vm = &c->vm[i];
@@ -145,6 +152,10 @@ static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool
 				clockcheck_line(c, vm, &s, json, b);
 		}
 	}
+	for (size_t i = 0; i < told->n; i++)
+		if (told->v[i].pass == told->pass)
+			told->v[n++] = told->v[i];
+	told->n = n;
 }
 
 /*
