@@ -193,8 +193,12 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			clock_tell(c, &told, o->format == 1, &b);
 		if (!ret && b.len)
 			ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
-		if (ret == -ENOENT && misses++ < MISSES) {
+		if (ret == -ENOENT && !access(argv[0], F_OK)) {
 			ret = last = 0; /* part of it is kept no longer: the next pass has none */
+			if (misses++ == MISSES)
+				cli_note("events come faster than they are read: what clocks do "
+					 "meanwhile is not seen");
+			*err = (struct kvmft_err){ .text = "" };
 			view_close(now);
 		} else {
 			code = ret ? code : clock_exit(c);
