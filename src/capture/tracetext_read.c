@@ -14,7 +14,7 @@
 
 #define BLOCK	   4096u		/* a sub-buffer */
 #define COMMIT	   0xffffu		/* of the word that says how much of it is used */
-#define CHUNK	   (2u << 20)		/* of memory: a huge page, where there are some */
+#define CHUNK	   (256u << 10)		/* of memory */
 #define MAX_KEPT   (1u << 30)		/* bytes, of all CPUs */
 #define MAX_PLAIN  ((uint64_t)16 << 30) /* bytes of text */
 #define MAX_LINE   (64u << 10)
@@ -272,10 +272,11 @@ static int keep_block(void *arg, const void *buf)
 		t->full |= t->nchunk == MAX_KEPT / CHUNK;
 		if (t->full)
 			return -EFBIG;
-		at = xmem(aligned_alloc(CHUNK, CHUNK));
+		/* Its pages at once, and soon used: each by itself, or a huge one, costs more. */
+		at = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		xmem(at == MAP_FAILED ? NULL : at);
 		xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &at, sizeof(at));
-		/* Small pages would cost as much again as all else that is done for their lines. */
-		(void)madvise(at, CHUNK, MADV_HUGEPAGE);
 		t->room = CHUNK - BLOCK;
 	}
 	at = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
@@ -674,7 +675,7 @@ static void text_free(void *tracetext)
 		free(cpu);
 	}
 	for (size_t i = 0; i < t->nchunk; i++)
-		free(t->chunk[i]);
+		munmap(t->chunk[i], CHUNK);
 	free(t->chunk);
 	u64map_free(&t->id_of);
 	u64map_free(&t->inside);
