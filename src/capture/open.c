@@ -454,7 +454,8 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 			       "made by perf record --threads, a directory of files that kvmft "
 			       "does not read: record without --threads");
 	util_close_fd(&other);
-	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "metadata", &size)) >= 0)
+	if (S_ISDIR(st.st_mode) && ((other = cap_open_file(fd, "metadata", &size)) >= 0 ||
+				    (other = cap_open_file(fd, "kernel/metadata", &size)) >= 0))
 		return err_set(err, EINVAL, "%s", CTF);
 	if (S_ISDIR(st.st_mode))
 		ret = dir_read(c, &(struct cap_dir){ .fd = fd }, err);

@@ -298,14 +298,16 @@ static void know_evidence(struct lat *l)
 static int feed_need(struct lat *l, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
+	const bool entry = lat_decoder_has(l->dec[0], EV_ENTRY);
+	const bool exit = lat_decoder_has(l->dec[0], EV_EXIT);
 	bool any = l->o.want[LAT_EVENT];
 
-	if (!l->alone && !any &&
-	    (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT)))
-		return err_lack(
-			err, ENOENT,
-			"the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
-			"record` on the host (`kvmft check` tells whether its KVM has them)");
+	if (!l->alone && !any && (!entry || !exit))
+		return err_lack(err, ENOENT,
+				"the host capture has no %s%s%s: record both with `kvmft record` "
+				"on the host (`kvmft check` tells whether its KVM has them)",
+				entry ? "" : "kvm_entry", entry || exit ? "" : " and ",
+				exit ? "" : "kvm_exit");
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
 		l->left_out[k] = l->o.want[k] ? note_lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];

@@ -117,10 +117,12 @@ done
 { echo 'meta side name=host'; cat "$tmp/events"; } >"$tmp/host.txt"
 { cat "$tmp/events"; echo '0 21000001 101 kvm_entry vcpu_id=0'; } >"$tmp/part.txt"
 for name in host part; do
+	lacks='kvm_entry and kvm_exit'
+	[ $name = host ] || lacks=kvm_exit
 	"$mkcap" --capture "$tmp/$name" "$tmp/$name.txt"
 	run "$kvmft" latency sched "$tmp/$name"
-	status_is 4 "$name: a host without kvm_entry and kvm_exit"
-	err_has 'the host capture has no kvm_entry and kvm_exit' "... is refused as before"
+	status_is 4 "$name: a host without $lacks"
+	err_has "the host capture has no $lacks: record both" "... is refused as before"
 	run "$kvmft" merge -q "$tmp/$name"
 	is "$(grep -c '^guest ' "$out")" 0 "... and stays the host"
 done

@@ -188,14 +188,14 @@ done
 
 # What is no recording is called what it is, and what to do with it.
 cd "$tmp" || exit 1
-mkdir ctf
-printf '/* CTF 1.8 */' >ctf/metadata
+mkdir -p ctf lttng/kernel
+printf '/* CTF 1.8 */' | tee ctf/metadata >lttng/kernel/metadata
 tar cf run.tar ctf
 printf '{"a":1}' >page.json
 "$kvmft" export -q --to perfetto -i "$tmp/mono.dat" -o page.pftrace
 printf '[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: quiet\n' >boot.log
 printf 'PID      TID      KVM_EXIT_REASON                     COUNT\n1273551  1273568  EXIT_REASON_MSR_WRITE               6\n' >exits.txt
-for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
+for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "lttng:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
 	"page.pftrace:perhaps a Perfetto trace, which kvmft writes" "page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump" \
 	"boot.log:perhaps the kernel's log \\(dmesg\\)" "exits.txt:perhaps counts of bcc's kvmexit, without times: kvmft exits"; do
 	run "$kvmft" merge "${other%%:*}"
