@@ -4,4 +4,4 @@
 #
 # prove.t on an Intel host, which scales the second guest's TSC.
 
-RIG_OPTIONS="--cpu intel --vcpus 2" exec sh "$(dirname "$0")/prove.t"
+RIG_OPTIONS="--cpu intel --host-mem 768" exec sh "$(dirname "$0")/prove.t"
