@@ -77,55 +77,32 @@ static const struct opt trace_options[] = {
 
 /* ---- with guests: recorded into memory, and merged meanwhile ---- */
 
-static int put_list(struct remote_words *w, const char *option, const struct str_list *l)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < l->n && !ret; i++) {
-		ret = remote_words_add(w, option);
-		ret = ret ?: remote_words_add(w, l->v[i]);
-	}
-	return ret;
-}
-
-static int opt_put_value(struct remote_words *w, const char *option, const char *value)
-{
-	int ret = value ? remote_words_add(w, option) : 0;
-
-	return ret || !value ? ret : remote_words_add(w, value);
-}
-
-static int opt_put_number(struct remote_words *w, const char *option, const struct opt_u64 *n)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%" PRIu64, n->v);
-	return opt_put_value(w, option, n->set ? text : NULL);
-}
-
 /* The command line of the process that reads. */
 static int merge_words(const struct trace_opts *o, struct remote_words *w)
 {
 	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
-	int ret = remote_words_add(w, "kvmft trace"); /* in whose name it speaks */
+	char count[32], context[32];
+	const char *const words[] = {
+		"kvmft trace", /* in whose name it speaks */
+		"merge", "--follow", "--naming",
+		"of what `kvmft record --guest` writes, by kvmft merge HOST GUEST=SEL",
+		clock ? "--clock" : NULL, clock, o->format ? "--format" : NULL, o->format,
+		"--color", color_names[MAX(o->page.color, 0)], o->page.wide ? "--wide" : NULL,
+		o->c.longer ? "--long" : NULL, o->c.count.set ? "--count" : NULL,
+		o->c.count.set ? count : NULL, o->context.set ? "--context" : NULL,
+		o->context.set ? context : NULL,
+	};
+	int ret = 0;
 
-	ret = ret ?: remote_words_add(w, "merge");
-	ret = ret ?: remote_words_add(w, "--follow");
-	ret = ret
-		      ?: opt_put_value(w, "--naming",
-				       "of what `kvmft record --guest` writes, by "
-				       "kvmft merge HOST GUEST=SEL");
-	ret = ret ?: opt_put_value(w, "--clock", clock);
-	ret = ret ?: opt_put_value(w, "--format", o->format);
-	ret = ret ?: opt_put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
-	if (o->page.wide)
-		ret = ret ?: remote_words_add(w, "--wide");
-	if (o->c.longer)
-		ret = ret ?: remote_words_add(w, "--long");
-	ret = ret ?: opt_put_number(w, "--count", &o->c.count);
-	ret = ret ?: put_list(w, "--vcpu", &o->vcpu);
-	ret = ret ?: put_list(w, "--grep", &o->grep);
-	ret = ret ?: opt_put_number(w, "--context", &o->context);
+	snprintf(count, sizeof(count), "%" PRIu64, o->c.count.v);
+	snprintf(context, sizeof(context), "%" PRIu64, o->context.v);
+	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
+		ret = words[i] ? remote_words_add(w, words[i]) : 0;
+	for (size_t i = 0; i < o->vcpu.n + o->grep.n && !ret; i++) {
+		ret = remote_words_add(w, i < o->vcpu.n ? "--vcpu" : "--grep");
+		ret = ret ?: remote_words_add(w, i < o->vcpu.n ? o->vcpu.v[i]
+							       : o->grep.v[i - o->vcpu.n]);
+	}
 	return ret ?: remote_words_add(w, "--");
 }
 
