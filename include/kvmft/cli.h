@@ -40,9 +40,6 @@ struct opt {
 	char short_name; /* 0 = none */
 };
 
-/* The i-th word that its argument may be; NULL: there are no more, or none are known. */
-const char *opt_word(const struct opt *o, size_t i);
-
 enum opt_flags {
 	OPT_HIDDEN = 1 << 0, /* accepted, not shown */
 	OPT_MAYBE = 1 << 1,  /* its argument may be left out: --NAME[=ARG] */
@@ -160,8 +157,6 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 void cli_free(const struct cmd *c, void *opts);
 /* Sets the bits of an OPT_WORDS: of an option, or of cmd->first. 0 or -EINVAL with err set. */
 int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err);
-/* Whether plain help shows it: those of the first line of groups, or all. */
-bool opt_is_usual(const struct cmd *c, const struct opt *o);
 extern const char *const cli_exits[KVMFT_EXITS]; /* what exit statuses mean */
 /* All commands, or one, as JSON. 0 or -errno. */
 int cli_describe(const struct cmd *only, const char *version, FILE *f) __must_check;

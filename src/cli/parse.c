@@ -6,10 +6,18 @@
 #include <getopt.h>
 #include <poll.h>
 
+#include "kvmft/json.h"
+
 /* Usage, synopsis and the machine-readable option list, all from the option tables. */
 
 #define HELP_WIDTH  80 /* columns */
 #define HELP_INDENT 29
+
+/* The i-th word that its argument may be; NULL: there are no more, or none are known. */
+static const char *opt_word(const struct opt *o, size_t i)
+{
+	return o->choices ? o->choices[i] : o->word ? o->word(i) : NULL;
+}
 
 const char *const cli_exits[KVMFT_EXITS] = {
 	"done", "failed", "usage", "with losses", "this machine lacks something",
@@ -84,7 +92,8 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	}
 }
 
-bool opt_is_usual(const struct cmd *c, const struct opt *o)
+/* Whether plain help shows it: those of the first line of groups, or all. */
+static bool opt_is_usual(const struct cmd *c, const struct opt *o)
 {
 	size_t len = strlen(o->name);
 
@@ -356,11 +365,6 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	t->shorts[s++] = 'h';
 }
 
-const char *opt_word(const struct opt *o, size_t i)
-{
-	return o->choices ? o->choices[i] : o->word ? o->word(i) : NULL;
-}
-
 /* Which of its words the n characters of text are. */
 static int cli_find_word(const struct opt *o, const char *text, size_t n, struct kvmft_err *err)
 {
@@ -403,35 +407,26 @@ static const struct {
 	[OPT_DURATION] = { parse_duration, "a duration such as 250ms, 10s or 5m" },
 };
 
-static int cli_add(struct str_list *l, const char *text, struct kvmft_err *err)
-{
-	return array_add(&l->v, &l->n, &l->cap, &text, sizeof(text))
-		       ? err_set(err, ENOMEM, "out of memory") : 0;
-}
-
-/* As in perf; the words of argv are cut in place. */
-static int cli_add_events(struct str_list *l, char *text, struct kvmft_err *err)
-{
-	size_t len = str_spec_len(text);
-	bool last = !text[len];
-	int ret;
-
-	text[len] = '\0';
-	ret = cli_add(l, text, err);
-	return ret || last ? ret : cli_add_events(l, text + len + 1, err);
-}
-
 static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
 	struct opt_u64 *u = field;
+	struct str_list *l = field;
 	int i;
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text ?: ""; return 0;
-	case OPT_LIST: return cli_add(field, text, err);
-	case OPT_EVENTS: return cli_add_events(field, text, err);
+	case OPT_LIST: xarray_add(&l->v, &l->n, &l->cap, &text, sizeof(text)); return 0;
+	case OPT_EVENTS:
+		/* Several in one word, as in perf: argv is cut in place. */
+		for (size_t len, more = 1; more; text += len + 1) {
+			len = str_spec_len(text);
+			more = text[len] != '\0';
+			text[len] = '\0';
+			xarray_add(&l->v, &l->n, &l->cap, &text, sizeof(text));
+		}
+		return 0;
 	case OPT_CHOICE:
 	case OPT_WORD:
 		i = cli_find_word(o, text, strlen(text), err);
@@ -585,4 +580,103 @@ void cli_free(const struct cmd *c, void *opts)
 		free(l->v);
 		memset(l, 0, sizeof(*l));
 	}
+}
+
+/* ---- `kvmft help --json`, the option tables for programs that use kvmft ---- */
+
+static const char *const opt_types[] = {
+	[OPT_FLAG] = "flag",   [OPT_STR] = "text",   [OPT_LIST] = "text",
+	[OPT_EVENTS] = "text", [OPT_U64] = "number", [OPT_BITS] = "number",
+	[OPT_SIZE] = "size",   [OPT_DURATION] = "duration",
+	[OPT_CHOICE] = "word", [OPT_WORD] = "word",  [OPT_WORDS] = "words",
+};
+
+/* What help fills into lines is one line here. */
+static void put_line(struct json *j, const char *key, const char *text)
+{
+	_cleanup_free_ char *line = text ? xstrdup(text) : NULL;
+
+	for (char *p = line; p && (p = strchr(p, '\n'));)
+		*p = ' ';
+	json_put_str(j, key, line);
+}
+
+static void describe_opt(const struct cmd *c, const struct opt *o, struct json *j)
+{
+	char letter[3] = { '-', o->short_name, 0 };
+	_cleanup_(sbuf_free) struct sbuf name = { 0 };
+
+	json_object_begin(j);
+	sbuf_addf(&name, "--%s", o->name ?: "");
+	json_put_str(j, "name", o->name ? name.s : NULL);
+	json_put_str(j, "letter", o->short_name ? letter : NULL);
+	json_put_str(j, "argument", o->arg && o->flags & OPT_MAYBE ? TEXTF("[=%s]", o->arg) : o->arg);
+	json_put_str(j, "type", opt_types[o->type]);
+	json_put_bool(j, "repeats", o->type == OPT_LIST || o->type == OPT_EVENTS);
+	json_put_bool(j, "usual", o->name && opt_is_usual(c, o));
+	json_put_array(j, "words");
+	for (size_t i = 0; opt_word(o, i); i++)
+		json_str(j, opt_word(o, i));
+	json_array_end(j);
+	put_line(j, "help", o->help);
+	json_object_end(j);
+}
+
+static void describe_cmd(const struct cmd *c, struct json *j)
+{
+	json_object_begin(j);
+	json_put_str(j, "name", c->name);
+	json_put_str(j, "summary", c->summary);
+	json_put_str(j, "operands", c->args);
+	put_line(j, "description", c->description);
+	/* It can neither write files nor see other processes. */
+	json_put_bool(j, "only_reads", c->reader && !c->live);
+	json_put_array(j, "formats");
+	for (const struct opt *o = c->opts; o->name; o++)
+		for (size_t i = 0; !strcmp(o->name, "format") && opt_word(o, i); i++)
+			json_str(j, opt_word(o, i));
+	json_array_end(j);
+	json_put_array(j, "options");
+	if (c->first)
+		describe_opt(c, c->first, j);
+	for (const struct opt *o = c->opts; o->name; o++)
+		if (!(o->flags & OPT_HIDDEN))
+			describe_opt(c, o, j);
+	json_array_end(j);
+	json_put_array(j, "examples");
+	for (const char *at = c->examples; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		at += strspn(at, " ");
+		json_str_mem(j, at, strcspn(at, "\n"));
+	}
+	json_array_end(j);
+	json_object_end(j);
+	for (const struct cmd *const *v = c->verbs; v && *v; v++)
+		describe_cmd(*v, j);
+}
+
+int cli_describe(const struct cmd *only, const char *version, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct json j;
+
+	json_line_begin(&j, &b);
+	json_put_str(&j, "program", "kvmft");
+	json_put_str(&j, "version", version);
+	json_put_array(&j, "exits");
+	for (size_t i = 0; i < KVMFT_EXITS; i++) {
+		json_object_begin(&j);
+		json_put_u64(&j, "status", i);
+		json_put_str(&j, "means", cli_exits[i]);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_put_array(&j, "commands");
+	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
+		if (!only || only == *c)
+			describe_cmd(*c, &j);
+	if (only && strchr(only->name, ' ')) /* of a group */
+		describe_cmd(only, &j);
+	json_array_end(&j);
+	json_line_end(&j);
+	return sbuf_write(&b, f);
 }

@@ -113,21 +113,6 @@ static void check_json_head(struct json *j, const void *ctx)
 
 /* ---- the command ---- */
 
-static int check_probe(struct check *c, const struct kfeat_env *e)
-{
-	c->item = calloc(kfeat_count(), sizeof(*c->item));
-	if (!c->item)
-		return -ENOMEM;
-	for (size_t i = 0; i < kfeat_count(); i++) {
-		int ret = kfeat_probe(e, i, &c->item[c->n]);
-
-		if (ret)
-			return ret;
-		c->n += (c->item[c->n].use & c->side) != 0;
-	}
-	return 0;
-}
-
 static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
@@ -161,7 +146,11 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		ktsc_facts_read(NULL, &tsc);
 		c.side = kmachine_sides(NULL, &tsc, NULL);
 	}
-	b.error = check_probe(&c, &env);
+	c.item = xcalloc(kfeat_count(), sizeof(*c.item));
+	for (size_t i = 0; i < kfeat_count() && !b.error; i++) {
+		b.error = kfeat_probe(&env, i, &c.item[c.n]);
+		c.n += (c.item[c.n].use & c.side) != 0;
+	}
 	if (o->format > FORMAT_TEXT) {
 		table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
 			  o->format == FORMAT_CSV, "items", check_json_head, &b);

@@ -20,16 +20,6 @@
 #define NORMAL \
 	2.576 /* a single row is off by as many standard errors in 1 of 100, if it is normal */
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 static double boot_size(double v)
 {
 	return v < 0 ? -v : v;
@@ -42,8 +32,12 @@ static void draw(double *weight, size_t n, uint64_t *state)
 
 	memset(weight, 0, n * sizeof(*weight));
 	while (left) {
-		size_t at = (size_t)(next_random(state) % n), take = MIN(run, left);
+		uint64_t z = *state += 0x9e3779b97f4a7c15; /* splitmix64 */
+		size_t at, take = MIN(run, left);
 
+		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+		z = (z ^ z >> 27) * 0x94d049bb133111eb;
+		at = (size_t)((z ^ z >> 31) % n);
 		for (size_t i = 0; i < take; i++)
 			weight[at + i < n ? at + i : at + i - n] += 1;
 		left -= take;

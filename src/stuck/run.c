@@ -120,16 +120,6 @@ static void add_up(const char *dir, uint64_t n, uint64_t ns, struct stuck_thrott
 	str_printable(t->path);
 }
 
-static void stuck_throttle_end(int task, struct stuck_throttle *t)
-{
-	struct stuck_throttle now = { 0 };
-
-	task_walk(task, add_up, &now);
-	now.n = now.n > t->n ? now.n - t->n : 0;
-	now.ns = now.ns > t->ns ? now.ns - t->ns : 0;
-	*t = now;
-}
-
 /*
  * A guest that is halted is woken by its timer, if it has set one; KVM keeps that as an
  * hrtimer of the host, and /proc/timer_list has all of those, by what is called when they expire.
@@ -262,27 +252,6 @@ static const struct {
 #endif
 };
 
-static void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, tid);
-	*t = (struct stuck_task){ .dir = -1 };
-	if (tid)
-		t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (t->dir >= 0) {
-		/* How often, and how long, a thread's cgroups were throttled in between. */
-		t->throttle = (struct stuck_throttle){ 0 };
-		task_walk(t->dir, add_up, &t->throttle);
-	}
-}
-
-static void stuck_task_close(struct stuck_task *t)
-{
-	util_close_fd(&t->dir);
-	t->dir = -1;
-}
-
 /* False: it is on a CPU. */
 static bool read_syscall(struct stuck_task *t)
 {
@@ -397,9 +366,15 @@ static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 		s->n++;
 		c->vm = vm;
 		c->vcpu = vcpu;
-		stuck_task_open(&c->task, vm->pid, vcpu->tid);
-		if (vcpu->tid)
-			xu64map_put(&s->by_tid, vcpu->tid, s->n - 1);
+		c->task.dir = -1;
+		if (!vcpu->tid)
+			continue;
+		c->task.dir = open(TEXTF("/proc/%u/task/%u", vm->pid, vcpu->tid),
+				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		/* How often, and how long, a thread's cgroups were throttled in between. */
+		if (c->task.dir >= 0)
+			task_walk(c->task.dir, add_up, &c->task.throttle);
+		xu64map_put(&s->by_tid, vcpu->tid, s->n - 1);
 	}
 }
 
@@ -518,8 +493,14 @@ static int result(struct stuck *s, struct sbuf *out)
 		o->ticks_user = b->user > a->user ? b->user - a->user : 0;
 		o->ticks_kernel = b->kernel - a->kernel;
 		o->ticks_guest = b->guest - a->guest;
-		if (c->task.dir >= 0)
-			stuck_throttle_end(c->task.dir, &c->task.throttle);
+		if (c->task.dir >= 0) {
+			struct stuck_throttle *t = &c->task.throttle, now = { 0 };
+
+			task_walk(c->task.dir, add_up, &now);
+			now.n = now.n > t->n ? now.n - t->n : 0;
+			now.ns = now.ns > t->ns ? now.ns - t->ns : 0;
+			*t = now;
+		}
 		o->throttled = c->task.throttle.n;
 		o->blind = s->blind;
 		o->is_timer = event_irqs(s->ev.fmt)->is_timer;
@@ -575,7 +556,7 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, str
 	ret = ret ?: result(&s, out);
 	stuck_watch_end(&s);
 	for (size_t i = 0; i < s.n; i++) {
-		stuck_task_close(&s.vcpu[i].task);
+		util_close_fd(&s.vcpu[i].task.dir);
 		stuck_obs_free(&s.vcpu[i].obs);
 		free(s.vcpu[i].ran);
 	}
