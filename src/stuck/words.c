@@ -3,6 +3,7 @@
 #include "room.h"
 
 #include "kvmft/json.h"
+#include "kvmft/table.h"
 
 /* ---- numbers and names ---- */
 
@@ -342,30 +343,11 @@ static size_t vcpus_of(const struct stuck *s, const struct stuck_vcpu *c)
 	return n;
 }
 
-/* Breaks lines at blanks, each with such an indent; a word that is too long has one for itself. */
-static void add_wrapped(struct sbuf *b, const char *text, unsigned int indent, unsigned int width)
-{
-	size_t used = 0;
-
-	for (size_t n; *text; text += n + (text[n] == ' ')) {
-		n = strcspn(text, " ");
-		if (used && (!width || used + 1 + n <= width)) {
-			sbuf_addc(b, ' ');
-			used++;
-		} else {
-			sbuf_addf(b, "%s%*s", used ? "\n" : "", (int)indent, "");
-			used = indent;
-		}
-		sbuf_add_mem(b, text, n);
-		used += n;
-	}
-	sbuf_addc(b, '\n');
-}
-
 static void print_text(const struct stuck *s, struct sbuf *out)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	const struct vm *vm = NULL;
+	size_t from;
 
 	for (const struct stuck_vcpu *c = s->vcpu; c < s->vcpu + s->n; c++) {
 		if (c->vm != vm) {
@@ -382,8 +364,10 @@ static void print_text(const struct stuck *s, struct sbuf *out)
 		sbuf_addf(out, ": %s\n", stuck_class_name(c->v.class));
 		sbuf_reset(&why);
 		add_why(s, c, &why);
+		from = out->len;
 		if (why.len)
-			add_wrapped(out, why.s, 6, s->c->width);
+			sbuf_addf(out, "      %s\n", why.s);
+		text_wrap(out, from, "      ", s->c->width);
 	}
 	out->error = out->error ?: why.error;
 }
