@@ -187,7 +187,8 @@ extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 void cli_say(const char *cmd, const char *text);
 /* The note_fn of the commands: "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
-void cli_vnote(const char *fmt, va_list ap) __printf(1, 0);
+/* What each note begins with from now on: it takes the place of progress on a terminal. */
+void cli_notes_erase(const char *codes);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
 int cli_flush(struct kvmft_err *err);
 

@@ -294,25 +294,26 @@ void cli_say(const char *cmd, const char *text)
 		fprintf(stderr, "kvmft%s%s: %s\n", blank, cmd, text);
 }
 
-void cli_vnote(const char *fmt, va_list ap)
-{
-	_cleanup_free_ char *text = NULL;
+static const char *erase = "";
 
-	if (vasprintf(&text, fmt, ap) < 0) {
-		cli_say(NULL, "out of memory");
-		return;
-	}
-	str_printable(text); /* it may quote names from files, or from a tree of them */
-	cli_say(NULL, text);
+void cli_notes_erase(const char *codes)
+{
+	erase = codes;
 }
 
 void cli_note(const char *fmt, ...)
 {
+	_cleanup_free_ char *text = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	cli_vnote(fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
+	if (text)
+		str_printable(text); /* it may quote names from files, or from a tree of them */
+	fputs(erase, stderr);
+	cli_say(NULL, text ?: "out of memory");
 }
 
 int cli_flush(struct kvmft_err *err)

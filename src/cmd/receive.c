@@ -26,16 +26,6 @@ static void receive_show(const struct stream_news *n)
 		n->quiet ? ", silent" : "");
 }
 
-static void note_over_show(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("\033[K", stderr);
-	va_start(ap, fmt);
-	cli_vnote(fmt, ap);
-	va_end(ap);
-}
-
 static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		       struct kvmft_err *err)
 {
@@ -51,7 +41,8 @@ static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_a
 				      "-o - ... | kvmft receive -o %s", c->output);
 	c->in = STDIN_FILENO;
 	c->show = shown ? receive_show : NULL;
-	return receive_run(c, shown ? note_over_show : cli_note, err);
+	cli_notes_erase(shown ? "\033[K" : "");
+	return receive_run(c, cli_note, err);
 }
 
 const struct cmd cmd_receive = {

@@ -126,16 +126,6 @@ static void show_progress(const struct record_progress *p)
 		str_bytes(bytes, sizeof(bytes), p->bytes), p->sent ? "sent" : "on disk", ends);
 }
 
-static void note_over_progress(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("\033[K", stderr);
-	va_start(ap, fmt);
-	cli_vnote(fmt, ap);
-	va_end(ap);
-}
-
 /* A line for each side; the cursor goes back to the first one. */
 static void show_sides(const char *const *lines, size_t n)
 {
@@ -143,16 +133,6 @@ static void show_sides(const char *const *lines, size_t n)
 		fprintf(stderr, "\033[K%s%s", lines[i], i + 1 < n ? "\n" : "\r");
 	if (n > 1)
 		fprintf(stderr, "\033[%zuA", n - 1);
-}
-
-static void note_over_sides(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("\033[J", stderr);
-	va_start(ap, fmt);
-	cli_vnote(fmt, ap);
-	va_end(ap);
 }
 
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
@@ -188,11 +168,12 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 			return err_set(err, ENOMEM, "out of memory");
 		o->sides.after_snapshot = blame.s;
 	}
-	if (shown)
-		o->sides.show = show_sides;
-	ret = record_sides(&o->sides, &o->c, argv, shown ? note_over_sides : cli_note, err);
+	o->sides.show = shown ? show_sides : NULL;
+	cli_notes_erase(shown ? "\033[J" : "");
+	ret = record_sides(&o->sides, &o->c, argv, cli_note, err);
 	if (shown)
 		fputs("\033[J", stderr);
+	cli_notes_erase("");
 	return ret;
 }
 
@@ -202,11 +183,12 @@ static int record_here(struct record_config *c, int argc, char **argv, struct kv
 	bool shown = !c->quiet && !argc && !c->control.on && isatty(STDERR_FILENO);
 	int ret;
 
-	if (shown)
-		c->progress = show_progress;
-	ret = record_run(c, argv, shown ? note_over_progress : cli_note, err);
+	c->progress = shown ? show_progress : NULL;
+	cli_notes_erase(shown ? "\033[K" : "");
+	ret = record_run(c, argv, cli_note, err);
 	if (shown)
 		fputs("\033[K", stderr);
+	cli_notes_erase("");
 	return ret;
 }
 
