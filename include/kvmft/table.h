@@ -124,6 +124,3 @@ void metric_vm(struct sbuf *b, const struct hostmap_vm *vms, const struct hostma
 void metric_of_vm(struct sbuf *b, const char *name, const struct hostmap_vm *vms,
 		  const struct hostmap_vm *vm, const char *label, const char *value);
 void metric_seconds(struct sbuf *b, uint64_t ns); /* ns in seconds, exactly */
-/* How long a host was recorded, and what it lost: families without labels of VMs. */
-void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, uint64_t lost,
-		    bool lost_unknown);

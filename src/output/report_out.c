@@ -581,8 +581,21 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 	struct report_filter filter;
 	size_t n = 0, vms;
 	_cleanup_free_ bool *has = vms_with_samples(d, &vms);
+	const struct capture *cap = d->cap;
+	uint64_t end = cap->stop_tsc ?: cap->end_tsc;
 
-	metric_capture(b, d->cap, report_totals(d->r)->events, d->lost, d->lost_unknown);
+	/* How long the host was recorded, and what it lost: families without labels of VMs. */
+	if (cap->tsc_khz && cap->begin_tsc && end > cap->begin_tsc) {
+		metric_head(b, "kvmft_capture_seconds", "gauge", "How long the host was recorded.");
+		sbuf_add(b, "kvmft_capture_seconds ");
+		metric_seconds(b, tsc_cycles_to_ns(end - cap->begin_tsc, cap->tsc_khz));
+		sbuf_addc(b, '\n');
+	}
+	metric_head(b, "kvmft_capture_events", "gauge", "Events of the host that were recorded.");
+	sbuf_addf(b, "kvmft_capture_events %" PRIu64 "\n", report_totals(d->r)->events);
+	metric_head(b, "kvmft_capture_lost_events", "gauge",
+		    "Events of the host that were lost; at least, if some were not counted.");
+	sbuf_addf(b, "kvmft_capture_lost_events %" PRIu64 "\n", d->lost ?: d->lost_unknown);
 	for (unsigned int f = 0; f < FAMILIES && !b->error; f++) {
 		if ((families[f].time && report_in_cycles(d->r)) ||
 		    (families[f].split && !d->opts->split))

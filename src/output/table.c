@@ -405,21 +405,3 @@ void metric_seconds(struct sbuf *b, uint64_t ns)
 {
 	sbuf_addf(b, "%" PRIu64 ".%09u", ns / 1000000000, (unsigned int)(ns % 1000000000));
 }
-
-void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, uint64_t lost,
-		    bool lost_unknown)
-{
-	uint64_t end = cap->stop_tsc ?: cap->end_tsc;
-
-	if (cap->tsc_khz && cap->begin_tsc && end > cap->begin_tsc) {
-		metric_head(b, "kvmft_capture_seconds", "gauge", "How long the host was recorded.");
-		sbuf_add(b, "kvmft_capture_seconds ");
-		metric_seconds(b, tsc_cycles_to_ns(end - cap->begin_tsc, cap->tsc_khz));
-		sbuf_addc(b, '\n');
-	}
-	metric_head(b, "kvmft_capture_events", "gauge", "Events of the host that were recorded.");
-	sbuf_addf(b, "kvmft_capture_events %" PRIu64 "\n", events);
-	metric_head(b, "kvmft_capture_lost_events", "gauge",
-		    "Events of the host that were lost; at least, if some were not counted.");
-	sbuf_addf(b, "kvmft_capture_lost_events %" PRIu64 "\n", lost ?: lost_unknown);
-}

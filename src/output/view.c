@@ -227,27 +227,6 @@ static int clock_readings(struct cap_pieces *pieces, const struct capture *host,
 		       out_clock_names[c->kind]);
 }
 
-static int sampled_clock(struct when *s, const struct pairing *p, struct out_clock *c,
-			 note_fn *note, struct kvmft_err *err)
-{
-	int ret = clock_readings(&s->pieces, p->host.cap, c, note, err);
-
-	c->pieces = &s->pieces.pieces;
-	s->later = xcalloc(p->nlater + 1, sizeof(*s->later));
-	s->clock_later = xcalloc(p->nlater + 1, sizeof(*s->clock_later));
-	for (; s->nlater < p->nlater && !ret; s->nlater++) {
-		const struct pairing_host *h = &p->later[s->nlater];
-
-		ret = clock_readings(&s->later[s->nlater], h->c.cap, c, note, err);
-		s->clock_later[s->nlater] = (struct out_clock_later){
-			.link = h->link, .pieces = &s->later[s->nlater].pieces,
-		};
-	}
-	c->later = s->clock_later;
-	c->nlater = s->nlater;
-	return ret;
-}
-
 /* A capture alone has one clock: its own, in ns if possible. */
 static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 		     struct kvmft_err *err)
@@ -318,65 +297,6 @@ int window_report(const struct capture *cap, int kind, const char *from, const c
 	if (!ret && from && to && ro->to < ro->from)
 		return err_usage(err, "option --to: %s is before --from %s", to, from);
 	return ret;
-}
-
-/* Kind by enum out_clock_kind; -1: ns if the captures allow it, else cycles. For when_free(). */
-static int when_clock(struct when *s, const struct pairing *p, int kind, struct out_clock *c,
-		      note_fn *note, struct kvmft_err *err)
-{
-	const struct capture *host = p->host.cap;
-	const struct epoch_vm *vm;
-	bool known = false;
-
-	memset(c, 0, sizeof(*c));
-	c->kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind;
-	c->map = p->map;
-	c->vm = p->nguest ? p->guest[0].vm : 0;
-	c->khz = host->tsc_khz;
-	c->base = p->begin;
-	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
-		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
-					   .shift = (uint8_t)host->tsc2nsec_shift };
-	if (host->line.known && !c->base && !p->alone) /* perf's own clock, as perf prints it */
-		c->line = host->line.line;
-	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */
-		c->line.mult = 0;
-	if (p->alone) {
-		int ret = own_clock(host, kind, c, err);
-
-		if (ret)
-			return ret;
-	}
-	if (c->kind == OUT_CLOCK_NS && !c->khz) {
-		if (kind >= 0)
-			return err_lack(
-				err, ENODATA,
-				"--clock ns: the TSC frequency of %s is not known: give it with "
-				"--tsc-khz, or use --clock host-tsc",
-				host->path);
-		c->kind = OUT_CLOCK_HOST_TSC;
-		c->no_rate = true;
-	}
-	/* Two hosts share the guest's clocks, which link them, and the time of day. */
-	if (p->nlater && c->kind != OUT_CLOCK_NS && c->kind != OUT_CLOCK_GUEST_TSC &&
-	    c->kind != OUT_CLOCK_KVMCLOCK && c->kind != OUT_CLOCK_REALTIME)
-		return err_usage(err, "--clock %s: the %s of two hosts are unrelated: use guest-tsc, "
-				 "kvmclock, ns or realtime", out_clock_names[c->kind],
-				 c->kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
-	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
-		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
-	/* Otherwise there would be no time in any row. */
-	vm = c->kind == OUT_CLOCK_KVMCLOCK ? c->map->vm[c->vm].epochs : NULL;
-	for (size_t i = 0; vm && i < vm->n; i++)
-		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
-			known |= vm->vcpus[i]->v[k].has_pv;
-	if (c->kind == OUT_CLOCK_KVMCLOCK && !known)
-		return err_lack(
-			err, ENODATA,
-			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
-			"the host while the guest boots; a guest without kvm-clock has none",
-			c->map->vm[c->vm].label);
-	return c->kind >= OUT_CLOCK_MONO_RAW ? sampled_clock(s, p, c, note, err) : 0;
 }
 
 static void when_free(struct when *s)
@@ -462,10 +382,78 @@ int view_open(struct view *v, char **captures, size_t n)
 	return ret ?: view_of(v, &v->own);
 }
 
+/* Kind by enum out_clock_kind; -1: ns if the captures allow it, else cycles. */
 int view_clock(struct view *v, int kind, struct kvmft_err *err)
 {
-	when_free(&v->when);
-	return when_clock(&v->when, v->p, kind, &v->clock, v->note, err);
+	struct when *s = &v->when;
+	const struct pairing *p = v->p;
+	const struct capture *host = p->host.cap;
+	struct out_clock *c = &v->clock;
+	const struct epoch_vm *vm;
+	bool known = false;
+	int ret;
+
+	when_free(s);
+	*c = (struct out_clock){
+		.kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind, .map = p->map,
+		.vm = p->nguest ? p->guest[0].vm : 0, .khz = host->tsc_khz, .base = p->begin,
+	};
+	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
+		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
+					   .shift = (uint8_t)host->tsc2nsec_shift };
+	if (host->line.known && !c->base && !p->alone) /* perf's own clock, as perf prints it */
+		c->line = host->line.line;
+	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */
+		c->line.mult = 0;
+	ret = p->alone ? own_clock(host, kind, c, err) : 0;
+	if (ret)
+		return ret;
+	if (c->kind == OUT_CLOCK_NS && !c->khz) {
+		if (kind >= 0)
+			return err_lack(
+				err, ENODATA,
+				"--clock ns: the TSC frequency of %s is not known: give it with "
+				"--tsc-khz, or use --clock host-tsc",
+				host->path);
+		c->kind = OUT_CLOCK_HOST_TSC;
+		c->no_rate = true;
+	}
+	/* Two hosts share the guest's clocks, which link them, and the time of day. */
+	if (p->nlater && c->kind != OUT_CLOCK_NS && c->kind != OUT_CLOCK_GUEST_TSC &&
+	    c->kind != OUT_CLOCK_KVMCLOCK && c->kind != OUT_CLOCK_REALTIME)
+		return err_usage(err, "--clock %s: the %s of two hosts are unrelated: use guest-tsc, "
+				 "kvmclock, ns or realtime", out_clock_names[c->kind],
+				 c->kind == OUT_CLOCK_HOST_TSC ? "TSCs" : "clocks");
+	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
+		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
+	/* Otherwise there would be no time in any row. */
+	vm = c->kind == OUT_CLOCK_KVMCLOCK ? c->map->vm[c->vm].epochs : NULL;
+	for (size_t i = 0; vm && i < vm->n; i++)
+		for (size_t k = 0; k < vm->vcpus[i]->n; k++)
+			known |= vm->vcpus[i]->v[k].has_pv;
+	if (c->kind == OUT_CLOCK_KVMCLOCK && !known)
+		return err_lack(
+			err, ENODATA,
+			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
+			"the host while the guest boots; a guest without kvm-clock has none",
+			c->map->vm[c->vm].label);
+	if (c->kind < OUT_CLOCK_MONO_RAW)
+		return 0;
+	ret = clock_readings(&s->pieces, host, c, v->note, err);
+	c->pieces = &s->pieces.pieces;
+	s->later = xcalloc(p->nlater + 1, sizeof(*s->later));
+	s->clock_later = xcalloc(p->nlater + 1, sizeof(*s->clock_later));
+	for (; s->nlater < p->nlater && !ret; s->nlater++) {
+		const struct pairing_host *h = &p->later[s->nlater];
+
+		ret = clock_readings(&s->later[s->nlater], h->c.cap, c, v->note, err);
+		s->clock_later[s->nlater] = (struct out_clock_later){
+			.link = h->link, .pieces = &s->later[s->nlater].pieces,
+		};
+	}
+	c->later = s->clock_later;
+	c->nlater = s->nlater;
+	return ret;
 }
 
 int view_again(const struct view *v, uint64_t from, uint64_t to)
