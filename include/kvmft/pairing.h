@@ -268,6 +268,7 @@ struct follow_pass {
 	struct pairing *p; /* its time line is to be started; valid until the next pass */
 	/* last: everything is due, because the captures have ended, or enough was given out */
 	bool first, last;
+	bool guest; /* what failed is a guest's capture */
 };
 
 void follow_new(const struct follow_config *c, struct follow **out);

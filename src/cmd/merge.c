@@ -372,6 +372,17 @@ static bool go_without(struct merge *m, unsigned int *tries)
 	return true;
 }
 
+/* Segments of the host are removed faster than a pass reads them: one will do. */
+static bool too_fast(const struct merge *m, const struct follow_pass *pass, const char *host, int ret,
+		     unsigned int tries)
+{
+	if (ret != -ENOENT || pass->guest || !m->v.f || was_told_to_end() || access(host, F_OK))
+		return false;
+	if (tries == MAX_TRIES)
+		cli_note("events come faster than they are read: what is removed before is not shown");
+	return true;
+}
+
 static int merge_follow(struct merge *m, int argc, char **argv)
 {
 	struct pairing_opts po = view_needs(&m->v);
@@ -397,7 +408,8 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 		ret = follow_pass(m->f, &pass, m->v.err);
 		ret = ret ?: merge_pass(m, &pass);
 		tries = ret ? tries + 1 : 0;
-		if (ret && (may_come(m, &pass, ret, tries) || go_without(m, &tries))) {
+		if (ret && (may_come(m, &pass, ret, tries) || go_without(m, &tries) ||
+			    too_fast(m, &pass, argv[0], ret, tries))) {
 			*m->v.err = (struct kvmft_err){ .text = "" };
 			pass.last = false;
 			ret = 0;

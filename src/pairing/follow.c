@@ -193,7 +193,7 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	f->begin_ns = util_now_ns();
 	f->begin_cpu_ns = cpu_ns();
 	ret = open_captures(f, err);
-	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened };
+	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened, .guest = f->failed };
 	if (ret)
 		return ret;
 	if (!f->opened) {

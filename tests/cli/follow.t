@@ -231,6 +231,22 @@ for gone in web web/meta; do
 	is "$(grep -c '^host ' "$out")" "$(tr -d ' ' <"$tmp/want.1")" "... to its end"
 	err_has "host: [0-9]+ events, 0 lost$" "... with its summary"
 done
+# Not to be read, as when a host's old segments are removed before each pass reads them
+begin_grow 4
+: >"$out"
+: >"$err"
+timeout 300 "$kvmft" merge --follow=100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+job=$!
+comes '^syn ' "$out"
+mv "$tmp/grow/host/meta" "$tmp/meta"
+comes 'faster' "$err"
+mv "$tmp/meta" "$tmp/grow/host/meta"
+grow host=10 web=10
+wait $job
+rc=$?
+status_is 0 "a host that cannot be read for a time"
+is "$(grep -c '^kvmft: events come faster than they are read' "$err")" 1 "... is reported once"
+is "$(wc -l <"$out")" "$("$kvmft" merge -q "$whole/host" "$whole/web=$id" | wc -l)" "... and shown from there on"
 begin_grow 5
 : >"$out"
 timeout 300 "$kvmft" merge --follow=100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
