@@ -346,7 +346,7 @@ struct process_vm {
 	uint64_t shadowed; /* ... whose CR3 is KVM's own, because there is no nested paging */
 	uint64_t missed;   /* exits without an entry before */
 	uint64_t judged, agree; /* exits whose task is known; whose row has its name */
-	uint64_t switching;	/* exits between a guest's sched_switch and its switch: not judged */
+	uint64_t switching; /* exits between a guest's sched_switch and its switch: not judged */
 	uint64_t crowded;  /* exits of rows for which there was no memory */
 	uint32_t spaces;   /* how many it had */
 	bool tables;	   /* the user's CR3 is another one than the kernel's (KPTI): in one row */

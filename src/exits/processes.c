@@ -163,22 +163,6 @@ static void learn_base(struct process_walk *w, size_t vm, uint64_t space, uint64
 	s->owner[i].last = t;
 }
 
-/* What borrows an address space has that of whoever was there before; a process its own. */
-static uint64_t owner_at(const struct process_walk *w, size_t vm, const struct process_at *at,
-			 uint64_t t)
-{
-	const struct process_space *s;
-	uint64_t i = 0, of;
-
-	if (!u64map_get(&w->by_space, space_key(vm, at->space), &of))
-		return 0;
-	s = &w->space[of];
-	while (i + 1 < s->n &&
-	       (at->is == AT_SPACE ? s->owner[i].last < t : s->owner[i + 1].first <= t))
-		i++;
-	return i;
-}
-
 /*
  * Linux loads the base of FS with the thread: each of a process has data of its own there, where
  * kernel threads and idle tasks have 0. So has a process until its C library is up, on a stack that
@@ -587,13 +571,22 @@ static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct 
 		else if (!fs)
 			kernel_at(w, v, s, last_cr3, last_fs);
 	}
-	if (v->now.space == v->cr3)
-		v->now.space |= owner_at(w, v->vm, &v->now, i->host);
-	if (fs && v->stack) {
-		s->home = v->now.space;
-		if (u64map_get(&w->by_space, space_key(v->vm, v->cr3), &at))
-			w->space[at].stack = v->stack;
+	if (u64map_get(&w->by_space, space_key(v->vm, v->cr3), &at)) {
+		struct process_space *p = &w->space[at];
+		const struct process_owner *o = p->owner;
+		uint64_t k = 0;
+
+		/* What borrows it has that of whoever was there before; a process its own. */
+		while (k + 1 < p->n && (v->now.is == AT_SPACE ? o[k].last < i->host
+							       : o[k + 1].first <= i->host))
+			k++;
+		if (v->now.space == v->cr3)
+			v->now.space |= k;
+		if (fs && v->stack)
+			p->stack = v->stack;
 	}
+	if (fs && v->stack)
+		s->home = v->now.space;
 }
 
 /* ---- items ---- */
