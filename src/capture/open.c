@@ -450,9 +450,7 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "data", &size)) >= 0 &&
 	    full_pread(other, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
 	    !memcmp(magic, PERF_BEGIN, sizeof(magic)))
-		return err_set(err, EOPNOTSUPP,
-			       "made by perf record --threads, a directory of files that kvmft "
-			       "does not read: record without --threads");
+		return err_set(err, EOPNOTSUPP, "%s", CAP_PERF_THREADS);
 	util_close_fd(&other);
 	if (S_ISDIR(st.st_mode) && ((other = cap_open_file(fd, "metadata", &size)) >= 0 ||
 				    (other = cap_open_file(fd, "kernel/metadata", &size)) >= 0))

@@ -73,6 +73,7 @@ enum feature {
 	ARCH = 6,
 	NRCPUS = 7,
 	CPUID = 9,
+	DIR_FORMAT = 24,
 	COMPRESSED = 27,
 	CLOCK_DATA = 29,
 };
@@ -1183,6 +1184,8 @@ int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	ret = read_header(p);
 	ret = ret ?: read_attrs(p);
 	ret = ret ?: read_features(p);
+	if (!ret && has_feature(p, DIR_FORMAT))
+		ret = err_set(err, EOPNOTSUPP, "%s", CAP_PERF_THREADS);
 	ret = ret ?: perfdata_check(p);
 	p->w.g.long_size = c->long_size;
 	p->w.g.header = c->page_header = 8 + c->long_size;

@@ -238,6 +238,9 @@ void meta_apply(struct capture *c, const struct meta_rec *rec);
 #define TD_MAGIC 10 /* bytes, with which it begins */
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err) __must_check;
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err) __must_check;
+#define CAP_PERF_THREADS                                                                       \
+	"made by perf record --threads, a directory of files that kvmft does not read: record " \
+	"without --threads"
 /* Text, which is read from front to back. -ENOMSG: it is no trace. */
 int cap_text_read(struct capture *c, int fd, struct kvmft_err *err) __must_check;
 

@@ -462,6 +462,7 @@ refused()
 
 perf_of "$tmp/dir.data" record -q --threads -e kvm:kvm_pio
 refused "$tmp/dir.data" 'perf record --threads.*record without --threads' "perf record --threads"
+refused "$tmp/dir.data/data" 'perf record --threads.*record without --threads' "... the file in it that has the header"
 perf_of "$tmp/over.data" record -q --overwrite -e kvm:kvm_pio
 refused "$tmp/over.data" 'record without' "perf record --overwrite"
 moments=0.2 # there is no exit to wait for
