@@ -355,7 +355,7 @@ static int arch_vcpu(struct vcpu *v)
 		{ CORE(regs[22]), v->halts },
 	};
 	struct kvm_vcpu_init init;
-	uint64_t *table = (uint64_t *)(void *)(v->mem);
+	uint64_t *table = (uint64_t *)(void *)v->mem;
 	int ret = 0;
 
 	if (ioctl(v->vm->fd, KVM_ARM_PREFERRED_TARGET, &init))
@@ -442,23 +442,12 @@ static int arch_again(struct vcpu *v)
 
 /* ---- making them ---- */
 
-static int vcpu_make(struct tiny_vm *vm, struct vcpu *v)
-{
-	int size = ioctl(vm->all->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-
-	v->fd = ioctl(vm->fd, KVM_CREATE_VCPU, (unsigned long)v->id);
-	if (v->fd < 0 || size < 0)
-		return fails(vm->all, "KVM_CREATE_VCPU");
-	v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
-	return v->run == MAP_FAILED ? fails(vm->all, "struct kvm_run") : arch_vcpu(v);
-}
-
 static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 {
 	struct tiny_vm *vm = &r->vm[i];
 	struct kvm_userspace_memory_region mem = { .guest_phys_addr = MEMORY_AT,
 						   .memory_size = (uint64_t)vcpus * VCPU_MEM };
-	int ret;
+	int size = ioctl(r->kvm, KVM_GET_VCPU_MMAP_SIZE, 0), ret;
 
 	vm->all = r;
 	vm->truth = &r->truth->vm[i];
@@ -479,7 +468,11 @@ static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 				    .truth = &vm->truth->vcpu[id], .id = id,
 				    .halts = !i && !id,
 				    .mem = vm->mem + (size_t)id * VCPU_MEM };
-		ret = vcpu_make(vm, v);
+		v->fd = ioctl(vm->fd, KVM_CREATE_VCPU, (unsigned long)id);
+		if (v->fd < 0 || size < 0)
+			return fails(r, "KVM_CREATE_VCPU");
+		v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
+		ret = v->run == MAP_FAILED ? fails(r, "struct kvm_run") : arch_vcpu(v);
 	}
 	vm->truth->fd = vm->fd;
 	vm->truth->vcpus = ret ? 0 : vcpus;
