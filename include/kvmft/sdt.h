@@ -37,7 +37,7 @@ struct sdt_file {
  * message. *f is to be freed with sdt_free(), also after a failure.
  */
 int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err) __must_check;
-/* To another process, which does not trust this one: the reverse is 0, -EBADMSG or -ENOMEM. */
+/* To another process, which does not trust this one: the reverse is 0 or -EBADMSG. */
 void sdt_pack(const struct sdt_file *f, struct sbuf *out);
 int sdt_unpack(struct cursor *c, struct sdt_file *f) __must_check;
 void sdt_free(struct sdt_file *f);
@@ -116,7 +116,7 @@ struct sdt_plan {
 /*
  * Adds the markers of f that any of the n wants means; arguments and filter of a later one take
  * precedence over those of an earlier one. file is the caller's number for the places. More than
- * max events in all: -E2BIG. -ENOMEM. The plan is to be freed in any case.
+ * max events in all: -E2BIG. The plan is to be freed in any case.
  */
 int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 		 const struct sdt_want *w, size_t n, size_t max) __must_check;

@@ -61,12 +61,11 @@ static int take_texts(struct cursor *c, const char *text[3])
 	return 0;
 }
 
-static int keep_texts(struct sdt_marker *m, const char *const text[3])
+static void keep_texts(struct sdt_marker *m, const char *const text[3])
 {
-	m->provider = strdup(text[0]);
-	m->name = strdup(text[1]);
-	m->args = strdup(text[2]);
-	return m->provider && m->name && m->args ? 0 : -ENOMEM;
+	m->provider = xstrdup(text[0]);
+	m->name = xstrdup(text[1]);
+	m->args = xstrdup(text[2]);
 }
 
 static void note_find_place(const struct notes *n, struct sdt_marker *m, uint64_t semaphore)
@@ -100,19 +99,15 @@ static int marker_add(struct notes *n, struct cursor *c)
 	ret = ret ?: elf_word(&n->e, c, &semaphore);
 	if (ret || take_texts(c, text) || !*text[0] || !*text[1])
 		return -EBADMSG;
-	m = array_grow(&n->f->v, n->f->n, &n->f->cap, sizeof(*m));
-	if (!m)
-		return -ENOMEM;
-	n->f->n++; /* from here on sdt_free() knows it */
+	m = xarray_grow(&n->f->v, n->f->n++, &n->f->cap, sizeof(*m));
 	moved = n->has_base ? n->base - base : 0;
 	m->addr = addr + moved;
-	if (keep_texts(m, text))
-		return -ENOMEM;
+	keep_texts(m, text);
 	note_find_place(n, m, semaphore ? semaphore + moved : 0);
 	return 0;
 }
 
-/* One note; 0, -ENODATA if the section is cut, -ENOMEM. Notes of others are skipped. */
+/* One note; 0, -ENODATA if the section is cut. Notes of others are skipped. */
 static int note_take(struct notes *n, struct cursor *c)
 {
 	uint32_t name_len, len, type;
@@ -132,10 +127,8 @@ static int note_take(struct notes *n, struct cursor *c)
 	if (ret || type != NOTE_TYPE || name_len != 8 || memcmp(name, "stapsdt", 8))
 		return ret;
 	in = (struct cursor){ .p = desc, .left = len };
-	ret = marker_add(n, &in);
-	if (ret == -EBADMSG)
-		n->f->bad++;
-	return ret == -EBADMSG ? 0 : ret;
+	n->f->bad += marker_add(n, &in) != 0;
+	return 0;
 }
 
 static int notes_read(struct notes *n, const char **why)
@@ -216,21 +209,18 @@ void sdt_pack(const struct sdt_file *f, struct sbuf *out)
 static int marker_take(struct sdt_file *f, struct cursor *c)
 {
 	const char *text[3];
-	struct sdt_marker *m = array_grow(&f->v, f->n, &f->cap, sizeof(*m));
+	struct sdt_marker *m = xarray_grow(&f->v, f->n++, &f->cap, sizeof(*m));
 	uint64_t why = 0;
-	int ret;
+	int ret = cur_u64(c, &m->addr);
 
-	if (!m)
-		return -ENOMEM;
-	f->n++;
-	ret = cur_u64(c, &m->addr);
 	ret = ret ?: cur_u64(c, &m->offset);
 	ret = ret ?: cur_u64(c, &m->semaphore);
 	ret = ret ?: cur_u64(c, &why);
 	if (ret || take_texts(c, text) || why > ARRAY_SIZE(unfit))
 		return -EBADMSG;
 	m->unfit = why ? unfit[why - 1] : NULL;
-	return keep_texts(m, text);
+	keep_texts(m, text);
+	return 0;
 }
 
 int sdt_unpack(struct cursor *c, struct sdt_file *f)

@@ -331,8 +331,8 @@ static void leave_out(struct draft *d, unsigned int i, const char *why)
 	sbuf_addf(&d->left_out, "%sarg%u: %s", d->left_out.len ? "; " : "", i, why);
 }
 
-static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_marker *m,
-		      const enum sdt_as *as, struct draft *d)
+static void draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_marker *m,
+		       const enum sdt_as *as, struct draft *d)
 {
 	const char *rest = m->args;
 	struct sdt_arg a;
@@ -340,7 +340,7 @@ static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct
 
 	for (unsigned int i = 1; got > 0 && i <= SDT_ARGS_MAX; i++) {
 		_cleanup_(sbuf_free) struct sbuf fetch = { 0 };
-		const char *why = "a constant, which this kernel cannot show", *type;
+		const char *why = "a constant, which this kernel cannot show", *text, *type;
 
 		got = sdt_arg_next(&rest, &a);
 		if (got < 0)
@@ -352,21 +352,14 @@ static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct
 			leave_out(d, i, why);
 			continue;
 		}
-		d->args.error = d->args.error ?: fetch.error;
-		if (fetch.error)
-			continue;
 		/* What follows the last colon of a fetch argument is its type, as in our terms. */
-		type = strrchr(fetch.s, ':');
-		sbuf_addf(&d->args, "%sarg%u=%s", d->args.len ? " " : "", i, fetch.s);
+		text = xsbuf_text(&fetch);
+		type = strrchr(text, ':');
+		sbuf_addf(&d->args, "%sarg%u=%s", d->args.len ? " " : "", i, text);
 		/* A bit field is a u8 by another name. */
 		sbuf_addf(&d->types, "%sarg%u%s", d->types.len ? " " : "", i,
 			  type && strcmp(type, ":b8@8/64") ? type : ":u8");
 	}
-	/* Never NULL from here on. */
-	sbuf_add(&d->args, "");
-	sbuf_add(&d->types, "");
-	sbuf_add(&d->left_out, "");
-	return d->args.error || d->types.error || d->left_out.error ? -ENOMEM : 0;
 }
 
 /* ---- events ---- */
@@ -380,7 +373,7 @@ static char *word_dup(const char *prefix, const char *s)
 		sbuf_addc(&b, '_');
 	for (; *s && b.len < EVENT_NAME_MAX; s++)
 		sbuf_addc(&b, isalnum((unsigned char)*s) ? *s : '_');
-	return sbuf_take(&b);
+	return xsbuf_take(&b);
 }
 
 static bool sdt_name_taken(const struct sdt_plan *p, const struct sdt_event *e, const char *name)
@@ -391,36 +384,23 @@ static bool sdt_name_taken(const struct sdt_plan *p, const struct sdt_event *e, 
 	return false;
 }
 
-static int event_name(struct sdt_plan *p, struct sdt_event *e)
+static struct sdt_event *event_new(struct sdt_plan *p, const struct sdt_marker *m, struct draft *d)
 {
-	_cleanup_free_ char *word = word_dup("", e->marker);
+	struct sdt_event *e = xarray_grow(&p->v, p->n++, &p->cap, sizeof(*e));
+	_cleanup_free_ char *word = word_dup("", m->name);
 	struct sbuf b = { 0 };
 
-	if (!word)
-		return -ENOMEM;
+	e->provider = xstrdup(m->provider);
+	e->marker = xstrdup(m->name);
+	e->sys = word_dup("sdt_", m->provider);
+	e->types = xsbuf_take(&d->types);
+	e->left_out = xsbuf_take(&d->left_out);
 	sbuf_add(&b, word);
-	for (unsigned int i = 1; !b.error && sdt_name_taken(p, e, b.s); i++) {
+	for (unsigned int i = 1; sdt_name_taken(p, e, xsbuf_text(&b)); i++) {
 		sbuf_reset(&b);
 		sbuf_addf(&b, "%s_%u", word, i);
 	}
-	e->name = sbuf_take(&b);
-	return e->name ? 0 : -ENOMEM;
-}
-
-static struct sdt_event *event_new(struct sdt_plan *p, const struct sdt_marker *m, struct draft *d)
-{
-	struct sdt_event *e = array_grow(&p->v, p->n, &p->cap, sizeof(*e));
-
-	if (!e)
-		return NULL;
-	p->n++; /* from here on sdt_plan_free() knows it */
-	e->provider = strdup(m->provider);
-	e->marker = strdup(m->name);
-	e->sys = word_dup("sdt_", m->provider);
-	e->types = sbuf_take(&d->types);
-	e->left_out = sbuf_take(&d->left_out);
-	if (!e->provider || !e->marker || !e->sys || !e->types || !e->left_out || event_name(p, e))
-		return NULL;
+	e->name = xsbuf_take(&b);
 	return e;
 }
 
@@ -428,36 +408,27 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 		       const struct sdt_marker *m, const struct sdt_want *asked, size_t max)
 {
 	_cleanup_(draft_free) struct draft d = { .args = { 0 } };
-	int ret = draft_make(p, f->arch, m, asked->as, &d);
 	struct sdt_event *e = NULL;
 	struct sdt_place *place;
 	bool again = false;
 
-	for (size_t i = 0; !ret && !e && !(p->flags & SDT_ONE_PLACE) && i < p->n; i++)
+	draft_make(p, f->arch, m, asked->as, &d);
+	for (size_t i = 0; !e && !(p->flags & SDT_ONE_PLACE) && i < p->n; i++)
 		if (!strcmp(p->v[i].marker, m->name) && !strcmp(p->v[i].provider, m->provider) &&
-		    !strcmp(p->v[i].types, d.types.s))
+		    !strcmp(p->v[i].types, xsbuf_text(&d.types)))
 			e = &p->v[i];
-	if (!ret && !e) {
-		ret = p->n >= max ? -E2BIG : 0;
-		e = ret ? NULL : event_new(p, m, &d);
-		ret = ret || e ? ret : -ENOMEM;
-	}
-	if (ret)
-		return ret;
+	if (!e && p->n >= max)
+		return -E2BIG;
+	e = e ?: event_new(p, m, &d);
 	/* The same place twice: one nop, two notes with the same content. */
 	for (size_t i = 0; i < e->n; i++)
 		again |= e->place[i].file == file && e->place[i].offset == m->offset;
 	if (!again) {
-		place = array_grow(&e->place, e->n, &e->cap, sizeof(*place));
-		if (!place)
-			return -ENOMEM;
+		place = xarray_grow(&e->place, e->n++, &e->cap, sizeof(*place));
 		*place = (struct sdt_place){ .file = file,
 					     .offset = m->offset,
 					     .semaphore = m->semaphore,
-					     .args = sbuf_take(&d.args) };
-		if (!place->args)
-			return -ENOMEM;
-		e->n++;
+					     .args = xsbuf_take(&d.args) };
 		e->guarded |= m->semaphore != 0;
 	}
 	if (asked->filter)

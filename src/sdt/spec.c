@@ -22,11 +22,11 @@ static int open_regular(const char *path, struct sdt_spec *s)
 		close(fd);
 		return -errno;
 	}
-	s->path = strdup(path);
+	s->path = xstrdup(path);
 	s->fd = fd;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
-	return s->path ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int open_binary(const char *name, struct sdt_spec *s)
@@ -45,7 +45,7 @@ static int open_binary(const char *name, struct sdt_spec *s)
 		if (*p == '/') {
 			sbuf_add_mem(&path, p, n);
 			sbuf_addf(&path, "/%s", name);
-			ret = path.error ?: open_regular(path.s, s);
+			ret = open_regular(xsbuf_text(&path), s);
 		}
 		sbuf_free(&path);
 		p += n + (p[n] == ':');
@@ -140,9 +140,7 @@ int sdt_spec_parse(const char *arg, struct sdt_spec *s, struct kvmft_err *err)
 	char *rest = NULL;
 	int ret;
 
-	*s = (struct sdt_spec){ .fd = -1, .text = strdup(arg) };
-	if (!s->text)
-		return err_set(err, ENOMEM, "out of memory");
+	*s = (struct sdt_spec){ .fd = -1, .text = xstrdup(arg) };
 	ret = take_path(s, &rest, err);
 	ret = ret ?: take_want(rest, &s->want, arg, err);
 	if (ret)
