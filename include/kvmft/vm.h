@@ -345,20 +345,8 @@ int vm_cmdline_parse(const char *args, size_t len, const char *vmm, struct vm_id
 /* Lower-cases the UUID at the start of s (36 characters) into out[37]; false if it is not one. */
 bool vm_uuid_parse(const char *s, size_t len, char *out);
 
-/* ---- debugfs.c ---- */
-
-/*
- * Opens debugfs's kvm directory: descriptor, or -1 with the reason in *state and *text (owned by
- * the caller).
- */
-int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text);
-/* Fills vm->vcpu from the directory kvm/<sel>; 0, or -errno when it cannot be listed. */
-int vm_debugfs_read_vm(int kvmfd, struct vm *vm);
-
 /* ---- find.c ---- */
 
-int vm_compare_u32(const void *a, const void *b);
-int vm_vcpu_compare(const void *a, const void *b);
 void vm_free_members(struct vm *vm);
 /* Adds a sentence to vm->note. */
 int vm_add_note(struct vm *vm, const char *fmt, ...) __printf(2, 3);

@@ -6,13 +6,6 @@
 
 #include "kvmft/vmsel.h"
 
-int vm_vcpu_compare(const void *a, const void *b)
-{
-	const struct vm_vcpu *x = a, *y = b;
-
-	return ORDER(x->id, y->id);
-}
-
 void vm_free_members(struct vm *vm)
 {
 	free(vm->sel);
@@ -202,12 +195,7 @@ static int add_tid(const struct vm_task *task, void *ctx)
 	return array_add(&t->v, &t->n, &t->cap, &task->tid, sizeof(task->tid));
 }
 
-int vm_compare_u32(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
+COMPARE_BY(tid_compare, uint32_t, );
 
 int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, size_t *n)
 {
@@ -218,8 +206,178 @@ int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, s
 		free(t.v);
 		return ret;
 	}
-	array_sort(t.v, t.n, vm_compare_u32);
+	array_sort(t.v, t.n, tid_compare);
 	*tids = t.v;
 	*n = t.n;
 	return 0;
+}
+
+/* ---- a list as bytes, for a pipe between two processes of one program ---- */
+
+/*
+ * ---- a list of VMs as bytes, for a pipe between two processes of one program ----
+ *
+ * Numbers are in native layout.
+ */
+
+static void pack_text(struct sbuf *b, const char *s)
+{
+	uint32_t len = s ? (uint32_t)strlen(s) : UINT32_MAX;
+
+	sbuf_add_mem(b, &len, sizeof(len));
+	if (s)
+		sbuf_add_mem(b, s, len);
+}
+
+int vm_list_pack(const struct vm_list *list, struct sbuf *b)
+{
+	sbuf_add_mem(b, list, sizeof(*list));
+	pack_text(b, list->debugfs_text);
+	pack_text(b, list->clocksource);
+	for (size_t i = 0; i < list->n; i++) {
+		const struct vm *vm = &list->vm[i];
+		const char *const text[] = { vm->sel, vm->vmm, vm->name, vm->uuid, vm->note };
+
+		sbuf_add_mem(b, vm, sizeof(*vm));
+		for (size_t k = 0; k < ARRAY_SIZE(text); k++)
+			pack_text(b, text[k]);
+		sbuf_add_mem(b, vm->vcpu, vm->n_vcpus * sizeof(*vm->vcpu));
+	}
+	return b->error;
+}
+
+static int unpack_bytes(struct cursor *c, void *to, size_t n)
+{
+	const uint8_t *p;
+	int ret = cur_bytes(c, n, &p);
+
+	if (!ret && n)
+		memcpy(to, p, n);
+	return ret;
+}
+
+static int get_text(struct cursor *c, char **s)
+{
+	const uint8_t *p;
+	uint32_t len;
+	int ret = unpack_bytes(c, &len, sizeof(len));
+
+	if (ret || len == UINT32_MAX)
+		return ret;
+	ret = cur_bytes(c, len, &p);
+	if (ret)
+		return ret;
+	*s = strndup((const char *)p, len);
+	return *s ? 0 : -ENOMEM;
+}
+
+static int get_vm(struct cursor *c, struct vm *vm)
+{
+	char **const text[] = { &vm->sel, &vm->vmm, &vm->name, &vm->uuid, &vm->note };
+	int ret = unpack_bytes(c, vm, sizeof(*vm));
+
+	if (ret)
+		return ret;
+	vm->vcpu = NULL;
+	for (size_t k = 0; k < ARRAY_SIZE(text); k++)
+		*text[k] = NULL;
+	for (size_t k = 0; k < ARRAY_SIZE(text) && !ret; k++)
+		ret = get_text(c, text[k]);
+	if (ret || !vm->n_vcpus)
+		return ret;
+	if (vm->n_vcpus > VM_MAX_VCPUS)
+		return -EINVAL;
+	vm->cap_vcpus = vm->n_vcpus;
+	vm->vcpu = calloc(vm->n_vcpus, sizeof(*vm->vcpu));
+	return vm->vcpu ? unpack_bytes(c, vm->vcpu, vm->n_vcpus * sizeof(*vm->vcpu)) : -ENOMEM;
+}
+
+int vm_list_unpack(const void *p, size_t len, struct vm_list **list)
+{
+	struct vm_list *l = calloc(1, sizeof(*l));
+	struct cursor c = { .p = p, .left = len };
+	struct vm_list head = { 0 };
+	int ret = l ? unpack_bytes(&c, &head, sizeof(head)) : -ENOMEM;
+
+	if (!ret && head.n > VM_MAX_VMS)
+		ret = -EINVAL;
+	if (!ret) {
+		*l = head;
+		l->vm = NULL;
+		l->debugfs_text = l->clocksource = NULL;
+		l->n = l->cap = 0;
+		ret = get_text(&c, &l->debugfs_text);
+	}
+	ret = ret ?: get_text(&c, &l->clocksource);
+	while (!ret && l->n < head.n) {
+		struct vm *vm = array_grow(&l->vm, l->n, &l->cap, sizeof(*vm));
+
+		if (vm)
+			l->n++;
+		ret = vm ? get_vm(&c, vm) : -ENOMEM;
+	}
+	if (!ret && c.left)
+		ret = -EINVAL;
+	if (ret) {
+		vm_list_free(l);
+		l = NULL;
+	}
+	*list = l;
+	return ret;
+}
+
+/* ---- what guest and host know: the product UUID (-uuid) and the APIC ids (vcpu_id) ---- */
+
+/*
+ * ---- what a guest knows about itself that its host knows too ----
+ *
+ * The product UUID (the host's -uuid) and the APIC ids (the host's vcpu_id).
+ */
+
+/* About 2 KiB per CPU, and 8192 CPUs at most. */
+#define MAX_CPUINFO (32u * 1024 * 1024)
+
+int vm_guest_uuid(const struct vm_roots *roots, char uuid[37])
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	char line[64];
+	int ret;
+
+	ret = file_read_line(AT_FDCWD, TEXTF("%s/class/dmi/id/product_uuid", r.sys), line,
+			     sizeof(line));
+	if (ret < 0)
+		return ret;
+	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
+}
+
+int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus)
+{
+	struct vm_roots r = vm_roots_fill(roots);
+	_cleanup_free_ char *text = NULL;
+	ssize_t len;
+
+	*cpus = (struct vm_guest_cpus){ 0 };
+	len = file_read_all(AT_FDCWD, TEXTF("%s/cpuinfo", r.proc), MAX_CPUINFO, &text);
+	if (len < 0)
+		return len == -ENOMEM ? -ENOMEM : 0;
+	for (const char *p = ktext_value(text, "processor"), *next; p; p = next) {
+		const char *id = ktext_value(p, "apicid");
+		struct vm_guest_cpu v;
+
+		next = ktext_value(p, "processor");
+		if (!vm_text_u32(&p, &v.cpu) || !id || (next && id > next) ||
+		    !vm_text_u32(&id, &v.apicid))
+			continue;
+		if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v))) {
+			vm_guest_cpus_free(cpus);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void vm_guest_cpus_free(struct vm_guest_cpus *cpus)
+{
+	free(cpus->v);
+	*cpus = (struct vm_guest_cpus){ 0 };
 }

@@ -86,9 +86,8 @@ static int status_number(int procfd, uint32_t pid, const char *name, uint32_t *v
 {
 	char text[HEAD_SIZE];
 	const char *p;
-	ssize_t len;
+	ssize_t len = read_head(procfd, TEXTF("%u/status", pid), text, sizeof(text));
 
-	len = read_head(procfd, TEXTF("%u/status", pid), text, sizeof(text));
 	if (len < 0)
 		return (int)len;
 	p = ktext_value(text, name);
@@ -208,13 +207,12 @@ static bool proc_parse_link(const char *link, struct vm_kvm_fd *k)
 
 static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 {
+	_cleanup_dir_ DIR *dir = dir_open(procfd, TEXTF("%u/fd", proc->pid));
 	char link[64];
-	_cleanup_dir_ DIR *dir = NULL;
 	bool hidden = false;
 	size_t looked = 0;
 	uint32_t fd;
 
-	dir = dir_open(procfd, TEXTF("%u/fd", proc->pid));
 	if (!dir)
 		return -errno;
 	while (vm_dir_next_u32(dir, &fd)) {
@@ -276,11 +274,13 @@ int vm_procs_scan(int procfd, struct vm_procs *procs)
 	return ret;
 }
 
+COMPARE_BY(pid_compare, uint32_t, );
+
 int vm_procs_scan_some(int procfd, uint32_t *pid, size_t n, struct vm_procs *procs)
 {
 	int ret = 0;
 
-	array_sort(pid, n, vm_compare_u32);
+	array_sort(pid, n, pid_compare);
 	for (size_t i = 0; i < n && !ret; i++)
 		if (!i || pid[i] != pid[i - 1])
 			ret = procs_look(procfd, pid[i], procs);
@@ -316,16 +316,13 @@ bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd)
 /* *gone: the process cannot be listed (-errno); apart from what fn returns. */
 static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int *gone)
 {
+	_cleanup_dir_ DIR *dir = dir_open(procfd, TEXTF("%u/task", pid));
 	struct vm_task task = { .tgid = pid };
-	_cleanup_dir_ DIR *dir = NULL;
 	int ret;
 
-	dir = dir_open(procfd, TEXTF("%u/task", pid));
-	*gone = 0;
-	if (!dir) {
-		*gone = errno == ENOENT ? -ESRCH : -errno;
+	*gone = dir ? 0 : errno == ENOENT ? -ESRCH : -errno;
+	if (!dir)
 		return 0;
-	}
 	while (vm_dir_next_u32(dir, &task.tid)) {
 		if (vm_proc_comm(dirfd(dir), TEXTF("%u/comm", task.tid), task.comm,
 				 sizeof(task.comm)))

@@ -56,7 +56,6 @@ static char *scarce_strndup(const char *s, size_t n)
 #include "../../src/util/map.c"
 #include "../../src/util/sbuf.c"
 #include "../../src/vm/cmdline.c"
-#include "../../src/vm/debugfs.c"
 #include "../../src/vm/find.c"
 #include "../../src/vm/proc.c"
 #include "../../src/vm/scan.c"
