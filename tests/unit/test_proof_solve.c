@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "proof/solve.h"
+#include "proof/solve.c"
 #include "lib/solve_load.h"
 
 static uint64_t rnd(uint32_t *seed, uint64_t from, uint64_t to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_proof_windows.c: tests of src/proof/windows.c and align.c: what is inside, outside and not
+ * test_proof_windows.c: tests of src/proof/windows.c: what is inside, outside and not
  * known, and what follows from it.
  */
 #include "kvmft/proof.h"
