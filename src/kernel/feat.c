@@ -171,9 +171,9 @@ enum ns { NS_FIRST, NS_OTHER, NS_UNKNOWN };
 static enum ns namespace_of_self(const struct kfeat_env *e, const char *kind, const char *first)
 {
 	char link[64];
-	ssize_t n;
+	ssize_t n = readlink(TEXTF("%s/proc/self/ns/%s", e->root ?: "", kind), link,
+			     sizeof(link) - 1);
 
-	n = readlink(TEXTF("%s/proc/self/ns/%s", e->root ?: "", kind), link, sizeof(link) - 1);
 	if (n <= 0)
 		return NS_UNKNOWN;
 	link[n] = '\0';
@@ -393,10 +393,9 @@ static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r
 	static const char *const sys[] = { "sched", "irq", "irq_vectors", "timer", "block", "msr" };
 	struct sbuf have = { 0 }, missing = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(sys); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sys); i++)
 		sbuf_addf(ktracefs_has(e->t, TEXTF("events/%s", sys[i])) ? &have : &missing, " %s",
 			  sys[i]);
-	}
 	if (!have.len)
 		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ?: "");
 	else

@@ -180,15 +180,12 @@ bool khist_get(const struct khist_entry *e, const char *name, uint64_t *v)
 
 int kinst_hist_walk(struct kinst *k, const char *sys, const char *name, struct khist *h)
 {
-	_cleanup_free_ char *buf = NULL;
+	_cleanup_free_ char *buf = malloc(HIST_CHUNK);
 	_cleanup_close_ int fd = -1;
 	size_t len = 0;
 
-	if (!kname_ok(sys) || !kname_ok(name))
-		return -EINVAL;
-	buf = malloc(HIST_CHUNK);
-	if (!buf)
-		return -ENOMEM;
+	if (!buf || !kname_ok(sys) || !kname_ok(name))
+		return buf ? -EINVAL : -ENOMEM;
 	fd = openat(k->dirfd, TEXTF("events/%s/%s/hist", sys, name), O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

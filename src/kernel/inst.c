@@ -559,25 +559,24 @@ int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock, struct kvmft_er
 static uint64_t stats_time(const char *text, const char *name, uint64_t *step)
 {
 	const char *p = strstr(text, name);
-	unsigned long long whole, micro = 0;
-	char *end;
+	uint64_t whole, micro = 0;
 
 	*step = 0;
 	if (!p)
 		return 0;
 	p += strlen(name);
-	errno = 0;
-	whole = strtoull(p, &end, 10);
-	if (errno || end == p)
+	p += strspn(p, " ");
+	if (!take_u64(&p, UINT64_MAX, &whole))
 		return 0;
 	*step = 1;
-	if (*end != '.')
+	if (*p != '.')
 		return whole;
-	micro = strtoull(end + 1, NULL, 10);
+	p++;
+	(void)take_u64(&p, UINT64_MAX, &micro);
 	*step = 1000;
-	if (__builtin_mul_overflow(whole, 1000000ull, &whole) ||
+	if (__builtin_mul_overflow(whole, 1000000u, &whole) ||
 	    __builtin_add_overflow(whole, micro, &whole) ||
-	    __builtin_mul_overflow(whole, 1000ull, &whole))
+	    __builtin_mul_overflow(whole, 1000u, &whole))
 		whole = 0;
 	return whole;
 }

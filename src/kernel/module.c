@@ -13,8 +13,6 @@
 #include <ctype.h>
 #ifdef HAVE_LIBKMOD
 #include <dlfcn.h>
-#endif
-#ifdef HAVE_LIBKMOD
 #include <libkmod.h>
 #endif
 #include <sys/utsname.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mono_raw.c: the line of this machine's CLOCK_MONOTONIC_RAW, read from the kernel's timekeeper, or
- * from what the kernel shows of it to each process (vvar.c).
+ * clocks.c: this machine's clocks as its kernel has them. First the line of CLOCK_MONOTONIC_RAW, read
+ * from the kernel's timekeeper, or from what the kernel shows of it to each process.
  *
  * The position of its fields differs between kernels: 6.13 moved them, lock debugging shifts them,
  * and the variable changed its name. So they are found by their shape. The variable contains two
@@ -273,5 +273,247 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 		snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
 	}
 	m->raw = k.line;
+	return 0;
+}
+
+/*
+ * ---- sched_clock offsets and pvclock records of this guest ----
+ *
+ * kvm_sched_clock_offset and hv_clock_boot: arch/x86/kernel/kvmclock.c; __sched_clock_offset:
+ * kernel/sched/clock.c; the record's layout is the ABI of arch/x86/include/asm/pvclock-abi.h,
+ * one per cache line (64 bytes) and CPU.
+ */
+
+#define PV_STRIDE 64
+#define PV_ARGS	  7 /* per record: version first and last, and five fields */
+#define PV_BATCH  8 /* records per probe hit, so that one hit holds whole records */
+
+static const struct {
+	unsigned int off;
+	const char *type;
+} pv_field[PV_ARGS] = {
+	{ 0, "u32" },  { 8, "x64" }, { 16, "x64" }, { 24, "x32" },
+	{ 28, "s8" }, { 29, "x8" },  { 0, "u32" },
+};
+
+/* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
+static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
+{
+	struct kread_arg arg[2 + PV_BATCH * PV_ARGS + KTK_ARGS];
+	char where[PV_BATCH * PV_ARGS][32], where_tk[KTK_ARGS][32];
+	_cleanup_(kcpus_free) struct kcpus cpus = { 0 };
+	struct kvmft_err err = { .text = "" };
+	uint32_t ncpu = 1;
+
+	if (kcpus_read(KCPU_POSSIBLE, &cpus) == 0 && cpus.n)
+		ncpu = MIN(cpus.cpu[cpus.n - 1] + 1, (uint32_t)KGUEST_MAX_PVCLOCK);
+	for (uint32_t first = 0; first < ncpu; first += PV_BATCH) {
+		size_t n = MIN((size_t)(ncpu - first), (size_t)PV_BATCH), at = first ? 0 : 2;
+		size_t nargs = at + n * PV_ARGS;
+		int ret;
+
+		arg[0] = (struct kread_arg){ .where = "kvm_sched_clock_offset", .type = "x64" };
+		arg[1] = (struct kread_arg){ .where = "__sched_clock_offset", .type = "s64" };
+		for (size_t i = 0; i < n * PV_ARGS; i++) {
+			unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
+					   pv_field[i % PV_ARGS].off;
+
+			snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
+			arg[at + i] = (struct kread_arg){ .where = where[i],
+							  .type = pv_field[i % PV_ARGS].type };
+		}
+		if (!first)
+			kmono_raw_args(arg + nargs, where_tk);
+		ret = kread_symbols(t, arg, nargs + (first ? 0 : KTK_ARGS), &err);
+		if (ret < 0) {
+			snprintf(g->why, sizeof(g->why), "%.255s",
+				 err.text[0] ? err.text : strerror(-ret));
+			return;
+		}
+		if (!first && arg[0].present) {
+			g->has_kvm_offset = true;
+			g->kvm_offset = (int64_t)arg[0].value;
+			g->kvm_source = "kprobe";
+		}
+		if (!first && arg[1].present) {
+			g->has_kernel_offset = true;
+			g->kernel_offset = (int64_t)arg[1].value;
+			g->kernel_source = "kprobe";
+		}
+		if (!first)
+			g->has_raw = kmono_raw_take(arg + nargs, &g->raw) == 0;
+		for (size_t i = 0; i < n; i++) {
+			const struct kread_arg *a = &arg[at + i * PV_ARGS];
+			size_t got = 0;
+
+			while (got < PV_ARGS && a[got].present)
+				got++;
+			/* Odd: the host was writing; 0: never registered; different: changed. */
+			if (got < PV_ARGS || a[0].value != a[PV_ARGS - 1].value || !a[0].value ||
+			    (a[0].value & 1))
+				continue;
+			g->pv[g->npv++] = (struct cpu_pvclock){
+				.cpu = first + (uint32_t)i,
+				.pv = {
+					.version = (uint32_t)a[0].value,
+					.tsc_timestamp = a[1].value,
+					.system_time = a[2].value,
+					.mul = (uint32_t)a[3].value,
+					.shift = (int8_t)a[4].value,
+					.flags = (uint8_t)a[5].value,
+				},
+			};
+		}
+	}
+}
+
+void kguest_clock_read(struct ktracefs *t, struct kguest_clock *g)
+{
+	_cleanup_free_ char *text = NULL;
+	struct klog_sched s = { 0 };
+	struct ktsc_facts tsc;
+
+	memset(g, 0, sizeof(*g));
+	ktsc_facts_read(NULL, &tsc);
+	g->kvm_guest = !strncmp(tsc.hv_signature, "KVMKVMKVM", 9);
+	if (t)
+		read_by_probe(t, g);
+	if (!klog_read(&text, NULL))
+		klog_parse_sched(text, &s);
+	if (s.has_kvm) {
+		g->sched_known = true;
+		g->sched_is_tsc = false;
+	}
+	if (s.has_kvm && !g->has_kvm_offset) {
+		g->has_kvm_offset = true;
+		g->kvm_offset = s.kvm_sched_clock_offset;
+		g->kvm_source = "dmesg";
+	}
+	if (s.has_kernel && !g->has_kernel_offset) {
+		g->has_kernel_offset = true;
+		g->kernel_offset = s.kernel_sched_offset;
+		g->kernel_source = "dmesg";
+	}
+	/*
+	 * A guest that does not use kvmclock has the variables, too, all zero: the offset is set
+	 * together with sched_clock (kvm_sched_clock_init), and is never 0 once it is set.
+	 */
+	if (g->has_kvm_offset && g->kvm_source[0] == 'k' && !g->sched_known) {
+		g->sched_known = true;
+		g->sched_is_tsc = g->kvm_offset == 0;
+	}
+	if (g->sched_is_tsc)
+		g->has_kvm_offset = false;
+}
+
+/*
+ * ---- a trace clock beside the TSC, by markers in an instance of our own ----
+ *
+ * rdtsc, write to trace_marker, rdtsc: the marker's stamp was taken in between, by the very
+ * function that stamps events. `trace` shows stamps in microseconds, except with option raw, which
+ * prints "PID CPU STAMP # ADDRESS TEXT" (kernel: print_raw_fmt() in kernel/trace/trace.c).
+ * Not libtracefs' tracefs_print_init(): marker and option are below the instance's descriptor, as
+ * the confined recorder cannot use paths.
+ */
+
+#define MAX_TRIES 256
+#define MARKER	  "kvmft-"
+
+int kclock_parse_marker(const char *text, uint64_t n, uint64_t *ts)
+{
+	const char *eol;
+
+	for (; text; text = eol ? eol + 1 : NULL) {
+		uint64_t stamp, number;
+		unsigned int cpu;
+		int pid;
+
+		eol = strchr(text, '\n');
+		if (sscanf(text, "%d %u %" SCNu64 " # %*s " MARKER "%" SCNu64, &pid, &cpu, &stamp,
+			   &number) == 4 && number == n) {
+			*ts = stamp;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+struct try {
+	uint64_t
+		number; /* of its marker: a TSC, since older markers may be in the ring */
+	uint64_t tsc, width;
+};
+
+/* The tightest one whose stamp is in the text. */
+static bool tightest(struct try *at, unsigned int n, const char *text, struct kclock_sample *out)
+{
+	for (unsigned int left = n; left; left--) {
+		struct try *best = at;
+
+		for (unsigned int i = 1; i < n; i++)
+			if (at[i].width < best->width)
+				best = &at[i];
+		if (best->width == UINT64_MAX)
+			return false;
+		*out = (struct kclock_sample){ .tsc = best->tsc, .width = best->width };
+		if (!kclock_parse_marker(text, best->number, &out->ns))
+			return true;
+		best->width = UINT64_MAX;
+	}
+	return false;
+}
+
+int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
+		  struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = -1;
+	struct try at[MAX_TRIES];
+	ssize_t n = 0;
+	int ret = 0;
+
+	if (!krdtsc_now())
+		return err_lack(err, ENOTSUP, "this machine has no TSC");
+	tries = MIN(MAX(tries, 1u), (unsigned int)MAX_TRIES);
+	if (strcmp(k->clock, clock))
+		ret = kinst_set_clock(k, clock, err);
+	if (ret)
+		return ret;
+	fd = openat(k->dirfd, "trace_marker", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_lack(err, ENOTSUP, "cannot open trace_marker: %s", strerror(errno));
+	ret = kinst_tracing(k, true, err);
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; i < tries && n >= 0;
+	     i++) { /* a marker between two readings of the TSC */
+		struct try *one = &at[i];
+		char mark[40];
+		uint64_t end;
+		int len;
+
+		one->number = krdtsc_now();
+		len = snprintf(mark, sizeof(mark), MARKER "%" PRIu64 "\n", one->number);
+		one->tsc = krdtsc_now();
+		n = write(fd, mark, (size_t)len);
+		end = krdtsc_now();
+		/* Backwards: moved between CPUs whose counters differ. */
+		one->width = end >= one->tsc ? end - one->tsc : UINT64_MAX;
+	}
+	ret = n < 0 ? -errno : 0;
+	err_why(err, ret, "%s: cannot write to trace_marker", kinst_name(k));
+	if (kinst_tracing(k, false, NULL) && !ret)
+		ret = -EIO;
+	if (ret)
+		return ret;
+	/* The text with all the markers; the option is good for nothing else. */
+	if (knob_write(NULL, k->dirfd, "options/raw", "1", NULL))
+		return err_lack(err, ENOTSUP, "this kernel has no trace option raw");
+	n = kinst_read(k, "trace", KFILE_MAX, &text);
+	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
+	if (n < 0)
+		return err_why(err, (int)n, "%s: cannot read trace", kinst_name(k));
+	if (!tightest(at, tries, text, out))
+		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(k));
 	return 0;
 }
