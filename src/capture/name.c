@@ -167,25 +167,20 @@ static int check_held(const struct capw_name *n, const char *name, struct kvmft_
 
 static int check_old(const struct capw_name *n, struct kvmft_err *err)
 {
-	char other[CAPW_NAME_SIZE];
+	const bool rotate = n->old == CAPW_ROTATE;
+	char goes[CAPW_NAME_SIZE];
 	int ret;
 
-	switch (n->old) {
-	case CAPW_REFUSE:
-		if (!exists(n->dir, n->name))
-			return 0;
+	if (n->old == CAPW_REFUSE && !exists(n->dir, n->name))
+		return 0;
+	if (n->old == CAPW_REFUSE)
 		return err_set(err, EEXIST,
 			       "output %s%s exists: choose another name or use --force", n->shown,
 			       n->name);
-	case CAPW_ROTATE:
-		ret = check_capture(n, n->name, "use -o", err);
-		ret = ret ?: capw_name_add(other, err, n->name, ".old");
-		ret = ret ?: check_capture(n, other, "choose another name", err);
-		return ret ?: check_held(n, other, err);
-	default:
-		ret = check_capture(n, n->name, "choose another name", err);
-		return ret ?: check_held(n, n->name, err);
-	}
+	ret = check_capture(n, n->name, rotate ? "use -o" : "choose another name", err);
+	ret = ret ?: capw_name_add(goes, err, n->name, rotate ? ".old" : "");
+	ret = ret ?: check_capture(n, goes, "choose another name", err);
+	return ret ?: check_held(n, goes, err);
 }
 
 int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *name,
@@ -303,8 +298,6 @@ void capw_name_drop(const struct capw_name *n)
 /* ---- captures named by the time they were made, and keeping only the newest ---- */
 
 #define STAMP_PREFIX "kvmft-"
-/* 9 is any digit, everything else itself */
-#define STAMP_SHAPE  "99999999T999999Z"
 
 int capw_stamp_name(int64_t t, unsigned int n, char *buf, size_t size)
 {
@@ -321,23 +314,17 @@ int capw_stamp_name(int64_t t, unsigned int n, char *buf, size_t size)
 	return len < 0 || (size_t)len >= size ? -ENAMETOOLONG : 0;
 }
 
-static bool shape_fits(const char *s, const char *shape, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (shape[i] == '9' ? !isdigit((unsigned char)s[i]) : s[i] != shape[i])
-			return false;
-	return true;
-}
-
+/* In its shape 9 is any digit, everything else itself. */
 static bool is_stamped(const char *name)
 {
-	const char *p = name + strlen(STAMP_PREFIX);
-	size_t len = strlen(STAMP_SHAPE);
+	static const char shape[] = STAMP_PREFIX "99999999T999999Z-99";
+	const size_t n = strlen(name), most = sizeof(shape) - 1;
 
-	if (!str_starts(name, STAMP_PREFIX) || !shape_fits(p, STAMP_SHAPE, len))
-		return false;
-	p += len;
-	return !*p || (shape_fits(p, "-99", 3) && !p[3]);
+	for (size_t i = 0; i < n; i++)
+		if (i == most ||
+		    (shape[i] == '9' ? !isdigit((unsigned char)name[i]) : name[i] != shape[i]))
+			return false;
+	return n == most || n == most - 3;
 }
 
 struct names {
@@ -363,7 +350,7 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 	if (!dir || fstat(dirfd, &st))
 		return err_why(err, -errno, "cannot list the old captures");
 	while (!ret && (d = readdir(dir))) {
-		char (*slot)[CAPW_STAMP_SIZE];
+		char name[CAPW_STAMP_SIZE] = "";
 
 		/* In a directory for all, newer ones of others would have ours removed. */
 		if (!is_stamped(d->d_name) ||
@@ -371,14 +358,8 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 		    (its.st_uid != geteuid() && its.st_uid != st.st_uid) ||
 		    !cap_is_capture(dirfd, d->d_name))
 			continue;
-		slot = array_grow(&names->v, names->n, &names->cap, sizeof(*slot));
-		if (slot) {
-			/* its pattern bounds its length */
-			memcpy(*slot, d->d_name, strlen(d->d_name) + 1);
-			names->n++;
-		} else {
-			ret = -ENOMEM;
-		}
+		strcpy(name, d->d_name); /* its shape bounds its length */
+		ret = array_add(&names->v, &names->n, &names->cap, name, sizeof(name));
 	}
 	if (ret)
 		return err_why(err, ret, "cannot list the old captures");

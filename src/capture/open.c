@@ -503,34 +503,28 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 
 /* What people have beside recordings: how it begins, and what to do with it. */
 static const struct {
-	uint16_t at, len;
+	uint16_t len;
 	const char *magic, *text;
 } others[] = {
-	{ 0, 10, "/* CTF 1.8", CTF },
-	{ 0, 4, "\x57\x1d\xd1\x75", CTF },
-	{ 0, 4, "\xc1\x1f\xfc\xc1", CTF },
-	{ 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
+	{ 10, "/* CTF 1.8", CTF },
+	{ 4, "\x57\x1d\xd1\x75", CTF },
+	{ 4, "\xc1\x1f\xfc\xc1", CTF },
+	{ 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
 	  "a trace of QEMU's back end simple: give it with --qemu, beside a host's recording" },
-	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
-	{ 0, 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
-	{ 0, 6,
-	  "\xfd"
-	  "7zXZ",
-	  "compressed with xz: unpack it first (unxz)" },
-	{ 0, 3, "BZh", "compressed with bzip2: unpack it first (bunzip2)" },
-	{ 0, 15, "SQLite format 3", "a database, which sqlite3 reads: see kvmft-sql(7)" },
-	{ 0, 4,
-	  "\x7f"
-	  "ELF",
-	  "a program or a core dump" },
-	{ 0, 16, "Display kvm exit", KVMEXIT },
-	{ 0, 4, "PID ", KVMEXIT },
-	{ 0, 1, "[", "perhaps the kernel's log (dmesg), in which are no events" },
-	{ 0, 9, "<!DOCTYPE", "a page for a browser" },
-	{ 0, 4, "\n\nP\1", PERFETTO }, /* a packet of 10 bytes */
-	{ 0, 2, "\n\n", "text, but no trace as text that kvmft knows" },
-	{ 0, 1, "\x0a", PERFETTO },
-	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
+	{ 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
+	{ 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
+	{ 6, "\xfd" "7zXZ", "compressed with xz: unpack it first (unxz)" },
+	{ 3, "BZh", "compressed with bzip2: unpack it first (bunzip2)" },
+	{ 15, "SQLite format 3", "a database, which sqlite3 reads: see kvmft-sql(7)" },
+	{ 4, "\x7f" "ELF", "a program or a core dump" },
+	{ 16, "Display kvm exit", KVMEXIT },
+	{ 4, "PID ", KVMEXIT },
+	{ 1, "[", "perhaps the kernel's log (dmesg), in which are no events" },
+	{ 9, "<!DOCTYPE", "a page for a browser" },
+	{ 4, "\n\nP\1", PERFETTO }, /* a packet of 10 bytes */
+	{ 2, "\n\n", "text, but no trace as text that kvmft knows" },
+	{ 1, "\x0a", PERFETTO },
+	{ 1, "{", "JSON, which kvmft writes but does not read" },
 };
 
 static bool is_recording(const void *head, size_t n)
@@ -615,7 +609,7 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 			       "a table of what was recorded, not a recording: kvmft diff compares "
 			       "it with another one, or with a recording");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
+		if (!memcmp(head, others[i].magic, others[i].len))
 			return err_set(err, EBADMSG, "%s", others[i].text);
 	return err_set(err, EBADMSG,
 		       "neither a capture directory nor a trace.dat, perf.data or trace as text "
@@ -632,21 +626,13 @@ int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *e
 	return open_with(path, NULL, out, err);
 }
 
-/* What it holds, but for priv. */
-static void free_lists(const struct capture *c)
+void capture_close(struct capture *c)
 {
-	void *const all[] = {
-		c->format,     c->cpu,	    c->stream,	       c->vm,
-		c->param,      c->qemu,	    c->pvclock,	       c->pause,
-		c->bracket,    c->sample,   c->task,	       c->loss,
-		c->damage,     c->shift,    c->path,	       c->end_reason,
-		c->lacks,      c->clock,    c->uname,	       c->arch,
-		c->hypervisor, c->uuid,	    c->clocksource,    c->end_clocksource,
-		c->vendor,     c->tool,	    c->tsc_khz_source, c->sched_source,
-		c->printk,     c->kallsyms,
-	};
+	struct cap_priv *p = c ? c->priv : NULL;
 	size_t i;
 
+	if (!c)
+		return;
 	for (i = 0; i < c->nformat; i++) {
 		free(c->format[i].sys);
 		free(c->format[i].name);
@@ -676,35 +662,29 @@ static void free_lists(const struct capture *c)
 		free(c->param[i].name);
 		free(c->param[i].value);
 	}
+	strings_free(c->gone, c->ngone);
+	strings_free(p->instance, p->ninstance);
+	cap_dir_close(&p->dir);
+	util_close_fd(&p->fd);
+	u64map_free(&p->task_by_tid);
+	u64map_free(&p->vm_by_id);
+	u64map_free(&p->vcpu_last);
+	u64map_free(&p->damage_by_text);
+	cap_unpacker_free(p->unpacker);
+	if (p->maker.free)
+		p->maker.free(p->maker.arg);
+	void *const all[] = {
+		c->format,     c->cpu,	    c->stream,	       c->vm,
+		c->param,      c->qemu,	    c->pvclock,	       c->pause,
+		c->bracket,    c->sample,   c->task,	       c->loss,
+		c->damage,     c->shift,    c->path,	       c->end_reason,
+		c->lacks,      c->clock,    c->uname,	       c->arch,
+		c->hypervisor, c->uuid,	    c->clocksource,    c->end_clocksource,
+		c->vendor,     c->tool,	    c->tsc_khz_source, c->sched_source,
+		c->printk,     c->kallsyms, p->table,	       p->begun,
+		p,	       c,
+	};
+
 	for (i = 0; i < ARRAY_SIZE(all); i++)
 		free(all[i]);
-	strings_free(c->gone, c->ngone);
-}
-
-void capture_close(struct capture *c)
-{
-	struct cap_priv *p = c ? c->priv : NULL;
-
-	if (!c)
-		return;
-	free_lists(c);
-	if (p) {
-		void *const mine[] = { p->instance, p->table, p->begun };
-
-		cap_dir_close(&p->dir);
-		util_close_fd(&p->fd);
-		for (size_t i = 0; i < p->ninstance; i++)
-			free(p->instance[i]);
-		u64map_free(&p->task_by_tid);
-		u64map_free(&p->vm_by_id);
-		u64map_free(&p->vcpu_last);
-		u64map_free(&p->damage_by_text);
-		cap_unpacker_free(p->unpacker);
-		if (p->maker.free)
-			p->maker.free(p->maker.arg);
-		for (size_t i = 0; i < ARRAY_SIZE(mine); i++)
-			free(mine[i]);
-		free(p);
-	}
-	free(c);
 }

@@ -507,21 +507,12 @@ static const char *rec_task(struct capture *c, const struct meta_rec *rec)
 	return NULL;
 }
 
-static const char *rec_begin(struct capture *c, const struct meta_rec *rec)
+static const char *rec_moment(struct capture *c, const struct meta_rec *rec)
 {
-	meta_get_u64(rec, "tsc", &c->begin_tsc);
-	return NULL;
-}
-
-static const char *rec_stop(struct capture *c, const struct meta_rec *rec)
-{
-	meta_get_u64(rec, "tsc", &c->stop_tsc);
-	return NULL;
-}
-
-static const char *rec_fired(struct capture *c, const struct meta_rec *rec)
-{
-	meta_get_u64(rec, "tsc", &cap_priv(c)->fired_tsc);
+	meta_get_u64(rec, "tsc",
+		     *rec->name == 'b'	 ? &c->begin_tsc
+		     : *rec->name == 's' ? &c->stop_tsc
+					 : &cap_priv(c)->fired_tsc);
 	return NULL;
 }
 
@@ -619,12 +610,12 @@ static const struct {
 	{ "qemu", rec_qemu },	    /* pid version monitor name binary backends found */
 	{ "marker", rec_marker },   /* of */
 	{ "task", rec_task },	    /* tid tgid comm */
-	{ "begin", rec_begin },	    /* tsc */
-	{ "stop", rec_stop },	    /* tsc */
+	{ "begin", rec_moment },    /* tsc */
+	{ "stop", rec_moment },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
 	{ "lost", rec_lost },	    /* cpu count from to first last */
 	{ "asked", rec_asked },	    /* by tsc */
-	{ "fired", rec_fired },	    /* why tsc text */
+	{ "fired", rec_moment },    /* why tsc text */
 	{ "segment", rec_segment }, /* n why tsc stopped held */
 	{ "file", rec_file },	    /* name bytes */
 	{ "symbols", rec_symbols }, /* gone */
