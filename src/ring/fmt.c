@@ -9,7 +9,6 @@
 #include <ctype.h>
 
 #include "kvmft/put.h"
-#include "fmt_priv.h"
 #include "fmt_plan.h"
 
 /* ---- values of fields, every access checked against the record ---- */

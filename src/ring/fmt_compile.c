@@ -666,10 +666,8 @@ static struct pnode *parse_text(struct build *b)
 static struct pseg *segment(struct build *b)
 {
 	struct fmt_plan *p = b->plan;
-	struct pseg *s = xarray_grow(&p->seg, p->nseg, &p->seg_cap, sizeof(*s));
 
-	p->nseg++;
-	return s;
+	return xarray_grow(&p->seg, p->nseg++, &p->seg_cap, sizeof(*p->seg));
 }
 
 /* Literal text up to the next conversion; returns its end. */

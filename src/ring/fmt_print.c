@@ -12,7 +12,6 @@
 #include <ctype.h>
 
 #include "fmt_plan.h"
-#include "fmt_priv.h"
 
 /*
  * ---- trace_printk() ----

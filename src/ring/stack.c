@@ -5,7 +5,7 @@
  * The record is as long as its stack, but the format declares a fixed number of addresses, and its
  * print format treats those as pointers to functions. So it is read and printed here.
  */
-#include "fmt_priv.h"
+#include "fmt_plan.h"
 
 /* What the kernel stores for a frame of its own function tracer. */
 #define TRAMPOLINE INT32_MAX
