@@ -23,6 +23,5 @@ struct tally { /* zeroed is empty */
 /* n more of a text, of len bytes without a NUL. */
 void tally_add(struct tally *t, const char *text, size_t len, uint64_t n);
 /* Rows by text, or by count, largest first; nothing can be added afterwards. */
-void tally_sort_by_text(struct tally *t);
-void tally_sort_by_count(struct tally *t);
+void tally_sort(struct tally *t, bool count);
 void tally_free(struct tally *t);

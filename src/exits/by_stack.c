@@ -104,7 +104,7 @@ int by_stack_walk(const struct capture *cap, const struct fmt *fmt, const struct
 	for (size_t i = 0; i < cap->nstream && !ret; i++)
 		ret = walk_stream(&w, cap, &cap->stream[i]);
 	sbuf_free(&w.text);
-	tally_sort_by_count(&b->rows);
+	tally_sort(&b->rows, true);
 	return err_why(err, ret, "cannot read %s", cap->path);
 }
 

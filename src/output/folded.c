@@ -130,7 +130,7 @@ static void folded_end(struct out *o)
 
 	if (!p->stacks.n)
 		o->line.error = -ENOMSG;
-	tally_sort_by_text(&p->stacks);
+	tally_sort(&p->stacks, false);
 	for (size_t i = 0; i < p->stacks.n && !o->line.error; i++) {
 		uint64_t n = p->stacks.row[i].n;
 

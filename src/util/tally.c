@@ -27,20 +27,10 @@ COMPARE(by_text, struct tally_row, strcmp(x->text, y->text));
 
 COMPARE(by_count, struct tally_row, ORDER(y->n, x->n) ?: by_text(x, y));
 
-static void sort(struct tally *t, int (*cmp)(const void *a, const void *b))
+void tally_sort(struct tally *t, bool count)
 {
 	u64map_free(&t->by_hash);
-	array_sort(t->row, t->n, cmp);
-}
-
-void tally_sort_by_text(struct tally *t)
-{
-	sort(t, by_text);
-}
-
-void tally_sort_by_count(struct tally *t)
-{
-	sort(t, by_count);
+	array_sort(t->row, t->n, count ? by_count : by_text);
 }
 
 void tally_free(struct tally *t)
