@@ -113,7 +113,10 @@ void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned 
 
 /* # TYPE and # HELP of a family; type: "gauge", "histogram". */
 void metric_head(struct sbuf *b, const char *name, const char *type, const char *help);
-/* NAME="VALUE": backslash, quote and newline are escaped, and it is made UTF-8; NULL is "". */
+/*
+ * NAME="VALUE", after a comma unless it is the first: backslash, quote and newline are escaped, and
+ * it is made UTF-8; NULL is "".
+ */
 void metric_label(struct sbuf *b, const char *name, const char *value);
 /*
  * vm="...",uuid="..." of a VM, one of vms (the first of them); NULL: unknown. Of those with the

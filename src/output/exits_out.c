@@ -180,25 +180,20 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 	sbuf_addc(b, '{');
 	if (r->thread || p->view->by_vm) {
 		metric_label(b, "vm", vm ? vm->sel : "");
-		sbuf_addc(b, ',');
 		metric_label(b, "name", vm ? vm->name : "");
-		sbuf_addc(b, ',');
 		metric_label(b, "uuid", vm ? vm->uuid : "");
-		sbuf_addc(b, ',');
 	}
 	if (r->thread) {
-		sbuf_addf(b, "pid=\"%" PRIu32 "\",tid=\"%" PRIu32 "\",vcpu=\"", r->thread->pid,
+		sbuf_addf(b, ",pid=\"%" PRIu32 "\",tid=\"%" PRIu32 "\",vcpu=\"", r->thread->pid,
 			  r->thread->tid);
 		if (r->thread->vcpu != EXITS_NONE)
 			sbuf_addf(b, "%" PRIu32, r->thread->vcpu);
-		sbuf_add(b, "\",");
+		sbuf_addc(b, '"');
 	}
 	if (exits_is_exit(r->reason))
 		metric_label(b, "reason", reason_of(p, r, reason));
-	else if (b->s[b->len - 1] == ',')
-		b->len--;
 	if (le)
-		sbuf_addf(b, "%sle=\"%s\"", b->s[b->len - 1] == '{' ? "" : ",", le);
+		metric_label(b, "le", le);
 	sbuf_add(b, "} ");
 }
 

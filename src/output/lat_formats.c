@@ -313,7 +313,6 @@ static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm
 {
 	sbuf_addf(b, "kvmft_latency_seconds%s{", suffix);
 	metric_label(b, "analysis", d->name);
-	sbuf_addc(b, ',');
 	metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 }
 

@@ -353,7 +353,7 @@ void metric_label(struct sbuf *b, const char *name, const char *value)
 {
 	size_t left = value ? strlen(value) : 0;
 
-	sbuf_addf(b, "%s=\"", name);
+	sbuf_addf(b, "%s%s=\"", b->len && b->s[b->len - 1] == '{' ? "" : ",", name);
 	while (left) {
 		size_t n = str_utf8_len(value, left);
 
@@ -383,7 +383,6 @@ void metric_vm(struct sbuf *b, const struct hostmap_vm *vms, const struct hostma
 	for (const struct hostmap_vm *v = vms; vm && v < vm; v++)
 		number += !strcmp(v->label, vm->label) && !strcmp(uuid_of(v), uuid_of(vm));
 	metric_label(b, "vm", vm ? vm->label : NULL);
-	sbuf_addc(b, ',');
 	metric_label(b, "uuid", vm ? uuid_of(vm) : NULL);
 	if (number > 1)
 		sbuf_addf(b, ",number=\"%zu\"", number);
@@ -394,10 +393,8 @@ void metric_of_vm(struct sbuf *b, const char *name, const struct hostmap_vm *vms
 {
 	sbuf_addf(b, "%s{", name);
 	metric_vm(b, vms, vm);
-	if (label) {
-		sbuf_addc(b, ',');
+	if (label)
 		metric_label(b, label, value);
-	}
 	sbuf_add(b, "} ");
 }
 
