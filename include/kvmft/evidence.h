@@ -83,9 +83,9 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 int evidence_open(const char *path, struct capture **cap, struct fmt **fmt,
 		  struct kvmft_err *err) __must_check;
 
-/* "host sched:sched_switch": the event after *bit, 0 at first; false: there is no further one. */
-bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size);
-/* All of them, as an array. */
+/* The names of all of them, as "host sched:sched_switch". */
+void evidence_names(uint32_t lacks, const char *between, struct sbuf *b);
+/* The same as an array. */
 void evidence_json(const char *key, uint32_t lacks, struct json *j);
 /* "not recorded: KVM, the VMM or the scheduler": what it may have been, lacking these. */
 void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size);

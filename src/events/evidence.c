@@ -362,27 +362,24 @@ int evidence_open(const char *path, struct capture **cap, struct fmt **fmt, stru
 	return find_unrecorded(*cap, *fmt);
 }
 
-bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)
+void evidence_names(uint32_t lacks, const char *between, struct sbuf *b)
 {
-	size_t i;
+	for (const char *gap = ""; lacks; lacks &= lacks - 1, gap = between) {
+		size_t i = (size_t)__builtin_ctz(lacks);
 
-	for (*bit = *bit ? *bit << 1 : 1; *bit; *bit <<= 1) {
-		if (!(lacks & *bit))
-			continue;
-		i = (size_t)__builtin_ctz(*bit);
-		snprintf(buf, size, "%s %s", events[i].guest ? "guest" : "host", events[i].name);
-		return true;
+		sbuf_addf(b, "%s%s %s", gap, events[i].guest ? "guest" : "host", events[i].name);
 	}
-	return false;
 }
 
 void evidence_json(const char *key, uint32_t lacks, struct json *j)
 {
-	char need[64];
-
 	json_put_array(j, key);
-	for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
-		json_str(j, need);
+	for (; lacks; lacks &= lacks - 1) {
+		_cleanup_(sbuf_free) struct sbuf name = { 0 };
+
+		evidence_names(lacks & -lacks, "", &name);
+		json_str(j, xsbuf_text(&name));
+	}
 	json_array_end(j);
 }
 

@@ -174,8 +174,7 @@ static void add_saving(enum advice is, const struct advice_cost *cost, struct sb
 /* What is not judged, and how to record what that needs. */
 static void add_unjudged(const struct advise *a, size_t vm, struct sbuf *b)
 {
-	const char *how = NULL, *comma = "";
-	char name[EVIDENCE_TEXT];
+	const char *how = NULL, *comma;
 	uint32_t lacks = 0;
 	size_t n = 0;
 	bool params = false;
@@ -192,8 +191,8 @@ static void add_unjudged(const struct advise *a, size_t vm, struct sbuf *b)
 		params |= !also && !(rule->needs & ~a->recorded);
 	}
 	sbuf_add(b, n ? "\n  not recorded: " : "");
-	for (uint32_t bit = 0; evidence_next(lacks, &bit, name, sizeof(name)); comma = ", ")
-		sbuf_addf(b, "%s%s", comma, name);
+	evidence_names(lacks, ", ", b);
+	comma = lacks ? ", " : "";
 	for (int r = 0; r < ADVICE_CLOCKS; r++) {
 		enum event_role also = advice_rules[r].also;
 

@@ -306,7 +306,7 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 {
 	_cleanup_(sbuf_free) struct sbuf place = { 0 }, needs = { 0 };
 	const struct ksyms *k = symbols(v, s);
-	char rip[32] = "", need[64];
+	char rip[32] = "";
 
 	if (s->has_rip)
 		snprintf(rip, sizeof(rip), "0x%" PRIx64, s->rip);
@@ -318,8 +318,7 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 		row_u64(r, "same_page_vcpus", s->with, s->with);
 		return;
 	}
-	for (uint32_t bit = 0; evidence_next(s->needs, &bit, need, sizeof(need));)
-		sbuf_addf(&needs, "%s%s", needs.len ? "; " : "", need);
+	evidence_names(s->needs, "; ", &needs);
 	row_quoted(r, "needs", needs.s ?: "");
 }
 

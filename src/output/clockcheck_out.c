@@ -195,7 +195,6 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		const struct capture *guest = vm->sched;
 		bool agree = vm->recorded & EVID_SCHED && !clock_seen_of(vm, CLOCK_SCHED, -1);
 		uint32_t lacks = 0;
-		char name[64];
 		size_t from;
 
 		if (!clockcheck_shown(c, i))
@@ -243,9 +242,7 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		}
 		if (lacks) {
 			sbuf_add(b, "\n  not recorded: ");
-			for (uint32_t bit = 0, n = 0;
-			     evidence_next(lacks, &bit, name, sizeof(name)); n++)
-				sbuf_addf(b, "%s%s", n ? ", " : "", name);
+			evidence_names(lacks, ", ", b);
 			sbuf_add(b, "\n  record it with ");
 			evidence_remedy(lacks, b);
 			sbuf_addc(b, '\n');

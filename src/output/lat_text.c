@@ -536,8 +536,6 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	table_text(&table, b);
 	from = b->len;
 	if (!is_view(id)) {
-		char need[64];
-
 		/* What the stages of the table mean, or lack. */
 		for (unsigned int s = 0; s < LAT_STAGES; s++) {
 			bool used = false;
@@ -551,11 +549,11 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 			lacks = !used && t->desc->stage[s]
 					? lat_lacks(v->lat, t->desc->name, t->desc->stage[s])
 					: 0;
-			if (lacks)
-				sbuf_addf(b, "%s  %-9s not recorded:", s ? "" : "\n",
-					  t->desc->stage[s]);
-			for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
-				sbuf_addf(b, " %s%s", need, lacks >> 1 < bit ? "\n" : ",");
+			if (!lacks)
+				continue;
+			sbuf_addf(b, "%s  %-9s not recorded: ", s ? "" : "\n", t->desc->stage[s]);
+			evidence_names(lacks, ", ", b);
+			sbuf_addc(b, '\n');
 		}
 		text_wrap(b, from, "            ", v->width);
 		histogram_text(b, v, t);

@@ -11,14 +11,15 @@
 
 static void add_events(struct sbuf *b, uint32_t events)
 {
-	char name[64];
-	size_t from = b->len;
-
-	for (uint32_t bit = 0; evidence_next(events, &bit, name, sizeof(name));)
-		sbuf_addf(b, "%s%s%s", b->len > from ? ", " : "", *name == 'g' ? "guest's " : "",
-			  strchr(name, ' ') + 1);
-	if (b->len == from)
+	if (!events)
 		sbuf_addc(b, '-');
+	for (const char *gap = ""; events; events &= events - 1, gap = ", ") {
+		_cleanup_(sbuf_free) struct sbuf name = { 0 };
+
+		evidence_names(events & -events, "", &name);
+		sbuf_addf(b, "%s%s%s", gap, *name.s == 'g' ? "guest's " : "",
+			  strchr(name.s, ' ') + 1);
+	}
 }
 
 /* Where rules are shown, in a list with that head. */
