@@ -27,6 +27,8 @@
  */
 #include "evinfo.h"
 
+#include "kvmft/pb.h"
+
 #define STRINGS_MAX (1u << 17)
 #define STRING_MAX  256u
 #define WHOS_MAX    (1u << 17)
@@ -69,12 +71,16 @@ struct html {
 	uint64_t column; /* of the base64 text */
 };
 
-static void html_put(struct html *h, uint64_t v)
+static void put_all(struct html *h, const uint64_t *v, size_t n)
 {
-	for (; v >= 128; v >>= 7)
-		sbuf_addc(&h->data, (char)(v | 128));
-	sbuf_addc(&h->data, (char)v);
+	for (size_t i = 0; i < n; i++)
+		pb_varint(&h->data, v[i]);
 }
+
+/* Numbers: all are known, and the texts among them defined, before the first is written. */
+#define html_put(h, ...) \
+	put_all(h, (const uint64_t[]){ __VA_ARGS__ }, \
+		sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
 
 static uint64_t zigzag(int64_t v)
 {
@@ -88,8 +94,7 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 	char **slot = xarray_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
 
 	*slot = xstrndup(s, n);
-	html_put(h, TAG_STRING);
-	html_put(h, n);
+	html_put(h, TAG_STRING, n);
 	sbuf_add_mem(&h->data, s, n);
 	return ++h->nstring;
 }
@@ -133,13 +138,8 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 
 	if (u64map_get(&h->whos, k, &at))
 		return at;
-	html_put(h, TAG_WHO);
-	html_put(h, i->src->index);
-	html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-	html_put(h, zigzag(i->vcpu));
-	html_put(h, zigzag(vm));
-	html_put(h, zigzag(i->tid));
-	html_put(h, name);
+	html_put(h, TAG_WHO, i->src->index, i->cpu == TL_NO_CPU ? 0 : i->cpu, zigzag(i->vcpu),
+		 zigzag(vm), zigzag(i->tid), name);
 	if (h->nwho < WHOS_MAX) /* later ones are put again each time */
 		xu64map_put(&h->whos, k, h->nwho);
 	return h->nwho++;
@@ -194,20 +194,13 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		fields[k] = html_text(h, fmt_field_name(i->ev, common + k));
 	made[0] = i->ev && is_exit(i) ? html_text(h, "reason") : 0;
 	made[1] = i->ev && has_code(h, i) ? html_text(h, "code") : 0;
-	html_put(h, TAG_TYPE);
-	html_put(h, i->src->guest);
-	html_put(h, name);
-	html_put(h, n + (made[0] != 0) + (made[1] != 0));
+	html_put(h, TAG_TYPE, i->src->guest, name, n + (made[0] != 0) + (made[1] != 0));
 	for (size_t k = 0; k < ARRAY_SIZE(made); k++)
-		if (made[k]) {
-			html_put(h, made[k]);
-			html_put(h, KIND_STRING);
-		}
-	for (size_t k = 0; k < n; k++) {
-		html_put(h, fields[k]);
-		html_put(h, kind_of(fmt_field_at(i->ev, common + k),
-				    fmt_field_name(i->ev, common + k)));
-	}
+		if (made[k])
+			html_put(h, made[k], KIND_STRING);
+	for (size_t k = 0; k < n; k++)
+		html_put(h, fields[k], kind_of(fmt_field_at(i->ev, common + k),
+					       fmt_field_name(i->ev, common + k)));
 	xsbuf_text(&full);
 	xu64map_put(&h->types, key, h->ntype);
 	return h->ntype++;
@@ -268,9 +261,7 @@ static void put_day(const struct out *o, struct html *h)
 
 	if (!o->day || !out_clock_value(o->day, h->host, -1, &ns))
 		return;
-	html_put(h, TAG_DAY);
-	html_put(h, h->last - h->base);
-	html_put(h, ns);
+	html_put(h, TAG_DAY, h->last - h->base, ns);
 }
 
 static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
@@ -285,12 +276,7 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 
 		h->begun = true;
 		h->base = h->last = v;
-		html_put(h, TAG_CLOCK);
-		html_put(h, clock);
-		html_put(h, unit);
-		html_put(h, v);
-		html_put(h, i->host);
-		html_put(h, o->clock.khz);
+		html_put(h, TAG_CLOCK, clock, unit, v, i->host, o->clock.khz);
 		h->host = i->host;
 		put_day(o, h);
 	}
@@ -330,14 +316,6 @@ static void base64(struct html *h, struct sbuf *out, bool all)
 
 #define MARK "@DATA@"
 
-static void html_put_remark(struct html *h, const char *words)
-{
-	uint64_t at = html_text(h, words);
-
-	html_put(h, TAG_REMARK);
-	html_put(h, at);
-}
-
 static void html_begin(struct out *o)
 {
 	struct html *h = xcalloc(1, sizeof(*h));
@@ -349,14 +327,12 @@ static void html_begin(struct out *o)
 	h->rips = o->rips;
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
-		uint64_t label = html_text(h, tl_source(o->t, i)->label);
+		const struct tl_source *s = tl_source(o->t, i);
 
-		html_put(h, TAG_SOURCE);
-		html_put(h, label);
-		html_put(h, tl_source(o->t, i)->guest);
+		html_put(h, TAG_SOURCE, html_text(h, s->label), s->guest);
 	}
 	if (out_clock_remark(&o->clock, &b) && b.s)
-		html_put_remark(h, b.s);
+		html_put(h, TAG_REMARK, html_text(h, b.s));
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone) {
 			const struct hostmap *m = tl_hostmap(o->t);
@@ -384,14 +360,10 @@ static void html_begin(struct out *o)
 					  str_ns(span, sizeof(span),
 						 tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 			if (!buf.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
-				html_put_remark(h, buf.s);
+				html_put(h, TAG_REMARK, html_text(h, buf.s));
 		}
-	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
-		uint64_t label = html_text(h, tl_hostmap(o->t)->vm[i].label);
-
-		html_put(h, TAG_VM);
-		html_put(h, label);
-	}
+	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++)
+		html_put(h, TAG_VM, html_text(h, tl_hostmap(o->t)->vm[i].label));
 }
 
 static void html_item(struct out *o, const struct tl_item *i)
@@ -403,22 +375,16 @@ static void html_item(struct out *o, const struct tl_item *i)
 		uint64_t y = type(h, i), w = who(o, h, i);
 		size_t n = i->ev ? event_values(h, tl_hostmap(o->t), i, value) : 0;
 
-		html_put(h, TAG_EVENT + y);
-		html_put(h, t);
-		html_put(h, w);
-		for (size_t k = 0; k < n; k++)
-			html_put(h, value[k]);
+		html_put(h, TAG_EVENT + y, t, w);
+		put_all(h, value, n);
 	} else {
 		bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns");
 
-		html_put(h, TAG_GAP);
-		html_put(h, t);
-		html_put(h, i->src->index);
-		html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-		html_put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz)
-						    : i->width);
-		html_put(h, i->kind == TL_GAP ? i->lost * 2 + (!i->lost && tl_gap_counted(i))
-					     : 0); /* odd: not lost */
+		html_put(h, TAG_GAP, t, i->src->index, i->cpu == TL_NO_CPU ? 0 : i->cpu,
+			 ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz)
+						 : i->width,
+			 i->kind == TL_GAP ? i->lost * 2 + (!i->lost && tl_gap_counted(i))
+					   : 0); /* odd: not lost */
 	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);
@@ -444,35 +410,23 @@ static void html_epoch(struct out *o, const struct out_epoch *e)
 	if (!h->epochs) {
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 			at[k] = html_text(h, names[k]);
-		html_put(h, TAG_TYPE);
-		html_put(h, 0);
-		html_put(h, at[0]);
-		html_put(h, ARRAY_SIZE(names) - 1);
-		for (size_t k = 1; k < ARRAY_SIZE(names); k++) {
-			html_put(h, at[k]);
-			html_put(h, KIND_SIGNED);
-		}
+		html_put(h, TAG_TYPE, 0, at[0], ARRAY_SIZE(names) - 1);
+		for (size_t k = 1; k < ARRAY_SIZE(names); k++)
+			html_put(h, at[k], KIND_SIGNED);
 		h->epochs = ++h->ntype;
 	}
 	t = since(o, h, &i);
 	w = who(o, h, &i);
-	html_put(h, TAG_EVENT + h->epochs - 1);
-	html_put(h, t);
-	html_put(h, w);
-	html_put(h, zigzag((int64_t)e->e->map.offset));
-	html_put(h, zigzag(e->e->has_pv ? e->e->pv.version : 0));
+	html_put(h, TAG_EVENT + h->epochs - 1, t, w, zigzag((int64_t)e->e->map.offset),
+		 zigzag(e->e->has_pv ? e->e->pv.version : 0));
 }
 
 static void html_attach(struct out *o, unsigned int tag, const char *json)
 {
 	struct html *h = o->priv;
-	uint64_t at;
 
-	if (!json)
-		return;
-	at = string_define(h, json, strlen(json));
-	html_put(h, tag);
-	html_put(h, at);
+	if (json)
+		html_put(h, tag, string_define(h, json, strlen(json)));
 }
 
 void out_html_latency(struct out *o, const char *json)
