@@ -138,9 +138,9 @@ struct blame;
 /* The time line is only borrowed. -errno with err (see lat_new()). */
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err) __must_check;
-/* The first walk: takes its items in order. 0 or -ENOMEM. */
+/* The first walk: takes its items in order. */
 void blame_find(void *blame, const struct tl_item *i);
-void blame_found(struct blame *b); /* ends the first walk. 0 or -ENOMEM. */
+void blame_found(struct blame *b); /* ends the first walk */
 /*
  * After the first walk: one more BLAME_MOMENT, whatever that vCPU did then; exits are told apart by
  * reason alone. False: there are too many. blame_spikes() - 1 is its number.

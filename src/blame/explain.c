@@ -325,8 +325,8 @@ static void note_host(struct blame *b, enum event_role r, const struct tl_item *
 
 	if (i->vm < 0 || i->vcpu < 0)
 		return;
-	v = blame_elem(b->vcpu_memo, &b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
-		       &b->vcpu, &b->vcpu_cap, sizeof(*v));
+	v = xu64map_elem(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->vcpu,
+			 &b->vcpu_cap, sizeof(*v));
 	v->cpu = i->cpu;
 	if (r == EV_EXIT)
 		why = exit_why(&i->src->exits, tl_field(i, 0), tl_field(i, 1));

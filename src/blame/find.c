@@ -9,9 +9,7 @@
 
 static bool wants(const struct blame *b, enum blame_what what)
 {
-	if (b->o.spans.from)
-		return what == BLAME_EVENT;
-	return !b->o.what || b->o.what >> what & 1;
+	return b->o.spans.from ? what == BLAME_EVENT : !b->o.what || b->o.what >> what & 1;
 }
 
 /* How far it is from the requested moment. */
@@ -54,10 +52,8 @@ static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 static void compact(struct blame *b)
 {
 	size_t n = 0, gone = b->n;
-	struct blame_spike **kept = b->ranked;
-	struct blame_spike **fresh = b->ranked + b->sorted;
-	struct blame_spike **sorted = fresh;
-	struct blame_spike **end = b->ranked + b->n;
+	struct blame_spike **kept = b->ranked, **fresh = b->ranked + b->sorted;
+	struct blame_spike **sorted = fresh, **end = b->ranked + b->n;
 
 	/* Of those that are equal, what came first goes first. */
 	if (fresh < end)
@@ -175,8 +171,7 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 		return;
 	if (s->what == BLAME_IO) {
 		uint64_t submit = stage(b, c, "submit", t->desc);
-		uint64_t host = stage(b, c, "host", t->desc);
-		uint64_t left;
+		uint64_t host = stage(b, c, "host", t->desc), left;
 
 		/* From the doorbell to the interrupt no vCPU holds up a request. */
 		if (host) {
@@ -462,9 +457,7 @@ const char *blame_note(const struct blame *b, size_t i)
 	const struct lat *l = b->found ?: b->lat;
 	const char *note = lat_note(l, i);
 
-	if (!note && b->remedy.len && (!i || lat_note(l, i - 1)))
-		return b->remedy.s;
-	return note;
+	return !note && b->remedy.len && (!i || lat_note(l, i - 1)) ? b->remedy.s : note;
 }
 
 void blame_free(struct blame *b)

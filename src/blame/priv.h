@@ -53,13 +53,6 @@ struct blame_left {
 	uint32_t gen;
 };
 
-/* A remembered look-up in a map: most events belong to few vCPUs. */
-struct blame_memo {
-	uint64_t key, at;
-	bool set;
-};
-#define BLAME_MEMOS 64
-
 struct blame_middle {
 	uint64_t at;
 	size_t i;
@@ -102,7 +95,6 @@ struct blame {
 	struct u64map left_at;	/* vm << 32 | vcpu → index + 1 */
 	struct blame_left *left;
 	size_t left_cap;
-	struct blame_memo left_memo[BLAME_MEMOS];
 	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
 	struct hash_key halt_key;
@@ -113,7 +105,6 @@ struct blame {
 	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
 				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
-	struct blame_memo learned[BLAME_MEMOS];
 	struct spans *spans; /* NULL: not wanted */
 	uint64_t homeless;   /* spans of no vCPU */
 	struct u64map fault; /* of a vCPU, by the time of its exit */
@@ -123,7 +114,6 @@ struct blame {
 	struct blame_vcpu *vcpu;
 	size_t vcpu_cap;
 	struct u64map vcpu_at;
-	struct blame_memo vcpu_memo[BLAME_MEMOS];
 	struct blame_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	size_t next;		/* spikes by their beginning: the first that has not begun */
@@ -152,36 +142,25 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 /* Any item, if spans are wanted. */
 void blame_wait_span(struct blame *b, const struct tl_item *i);
 void blame_wait_forget(struct blame *b, const struct tl_item *gap);
-/* Whether a cgroup limits that VM, as far as the events show. */
-bool blame_limited(const struct blame *b, int64_t vm);
 /* Whether the guest halts there to wait for a lock, and not because it is idle. */
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip);
 /* Whether a host's EV_ACCEPT is such a kick, of vCPU *target. */
 bool blame_kick(const struct tl_item *i, int64_t *target);
 /* The vCPU of a CPU of the guest, as far as its events have shown; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
-/* Learns that from a guest's event. 0 or -ENOMEM. */
-void blame_vcpu_new(struct blame *b, const struct tl_item *i);
+/* Learns that from a guest's event. */
 static inline void blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 {
-	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu;
-	const struct blame_memo *m = &b->learned[key % BLAME_MEMOS];
-
-	if (!(m->set && m->key == key && m->at == (uint64_t)i->vcpu))
-		blame_vcpu_new(b, i);
+	*xu64map_at(&b->vcpu_of, (uint64_t)i->src->index << 32 | i->cpu) = (uint64_t)i->vcpu;
 }
 
-/* u64map_elem(), with a memo of that map: BLAME_MEMOS of them. */
-void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
-		 size_t *cap, size_t elem);
-
 bool blame_knows_faults(const struct blame *b); /* whether the host has the events */
-/* A stall for memory has ended. 0 or -ENOMEM. */
+/* A stall for memory has ended. */
 void blame_fault(struct blame *b, const struct lat_case *c);
 /* For lat_mem_kind(); an unknown exit is not reported. */
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
-/* An exit, kind, ends a window; an entry ends what was between. 0 or -ENOMEM. */
+/* An exit, kind, ends a window; an entry ends what was between. */
 void blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
 		      enum exit_kind kind, uint64_t rip);
 void blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i);

@@ -193,7 +193,7 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t
 	else
 		s->idle_wait += wait;
 	late = s->idle_wait > khz * IDLE_MS;
-	limit = late && blame_limited(b, s->vm);
+	limit = late && s->vm >= 0 && (size_t)s->vm < b->nlimited && b->limited[s->vm];
 	if (!s->idle_wait)
 		return;
 	p = blame_part_add(b, s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late,

@@ -22,31 +22,6 @@ int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t c
 		       : other;
 }
 
-void blame_vcpu_new(struct blame *b, const struct tl_item *i)
-{
-	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, *v;
-
-	v = xu64map_at(&b->vcpu_of, key);
-	*v = (uint64_t)i->vcpu;
-	b->learned[key % BLAME_MEMOS] = (struct blame_memo){ key, *v, true };
-}
-
-void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
-		 size_t *cap, size_t elem)
-{
-	struct blame_memo *m = &memo[key % BLAME_MEMOS];
-	char *v, *one;
-
-	if (!m->set || m->key != key) {
-		one = xu64map_elem(map, key, array, cap, elem);
-		memcpy(&v, array, sizeof(v)); /* as in array_grow() */
-		*m = (struct blame_memo){ key, (size_t)(one - v), true };
-		return one;
-	}
-	memcpy(&v, array, sizeof(v));
-	return v + m->at;
-}
-
 static bool is_task(int32_t tid)
 {
 	return tid > 0 && tid <= TID_MAX;
@@ -217,11 +192,6 @@ static void kicked(struct blame *b, const struct tl_item *i)
 		b->left[at].kicked = true; /* even if forgotten: its next exit clears it */
 }
 
-bool blame_limited(const struct blame *b, int64_t vm)
-{
-	return vm >= 0 && (size_t)vm < b->nlimited && b->limited[vm];
-}
-
 /* A vCPU that was left for anything but idling, and is entered again. */
 void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
@@ -256,8 +226,8 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 	}
 	if (i->vm < 0 || i->vcpu < 0)
 		return;
-	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
-		       &b->left, &b->left_cap, sizeof(*l));
+	l = xu64map_elem(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->left,
+			 &b->left_cap, sizeof(*l));
 	if (r == EV_EOI || r == EV_PV_EOI) { /* by the vCPU itself, whatever its APIC's id */
 		l->serves = 0;
 		return;
@@ -286,9 +256,7 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 		return;
 	blame_exit_ends(b, &left, i);
 	if (left.halted) {
-		uint64_t key = halt_key(b, i->vm, left.rip);
-		uint64_t *v;
-		uint64_t had;
+		uint64_t key = halt_key(b, i->vm, left.rip), *v, had;
 
 		if (left.rip) {
 			if (u64map_get(&b->halts, key, &had) ||
