@@ -72,11 +72,6 @@ struct lat_decoder {
 	const struct lat_event *of[EV_ROLES]; /* NULL: not ours */
 	uint8_t n[EV_ROLES];		      /* ... how many fields are read */
 	bool has[EV_ROLES];
-	struct {
-		struct exit_why why;
-		uint32_t class;
-		bool known;
-	} exits[64]; /* those seen last, by the reason's low bits */
 };
 
 static enum event_role event_kind(const struct lat_event *e)
@@ -143,20 +138,6 @@ static inline void decode_fields(const struct event_type *e, unsigned int n,
 	}
 }
 
-static uint32_t exit_class(struct lat_decoder *d, struct exit_why why)
-{
-	unsigned int at = why.reason % ARRAY_SIZE(d->exits);
-
-	if (!d->exits[at].known || d->exits[at].why.reason != why.reason ||
-	    d->exits[at].why.isa != why.isa) {
-		d->exits[at].why = why;
-		d->exits[at].class = exit_kind(why) |
-				     (exit_is_log_full(why) ? LAT_EXIT_LOG_FULL : 0);
-		d->exits[at].known = true;
-	}
-	return d->exits[at].class;
-}
-
 bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
 {
 	const struct event_type *e = event_type_of(i->ev);
@@ -170,7 +151,7 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 		why = exit_why(&i->src->exits, in->f[0], in->f[1]);
 		in->f[0] = why.reason;
 		in->f[1] = why.isa;
-		in->f[3] = exit_class(d, why);
+		in->f[3] = exit_kind(why) | (exit_is_log_full(why) ? LAT_EXIT_LOG_FULL : 0);
 	}
 	return true;
 }

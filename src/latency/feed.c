@@ -317,9 +317,7 @@ static int feed_need(struct lat *l, struct kvmft_err *err)
 			sbuf_addf(&why, "%s%s: %s", why.len ? "; " : "", lat_kind_names[k],
 				  l->left_out[k]);
 	}
-	if (any || !why.len)
-		return 0;
-	return err_lack(err, ENOENT, "%s", why.s);
+	return any || !why.len ? 0 : err_lack(err, ENOENT, "%s", why.s);
 }
 
 static int tables(struct lat *l)
@@ -424,44 +422,29 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 
 /* ---- the walk ---- */
 
-static inline struct lat_vcpu *hear(struct lat *l, struct lat_vcpu *v)
+struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 {
+	struct lat_vcpu **near = &l->near[near_slot((uint32_t)vm, id, LAT_NEAR_BITS)], *v = *near;
+	uint64_t key = (uint64_t)vm << 32 | id, at;
+
+	if (!v || v->vm != vm || v->id != id) {
+		v = u64map_get(&l->vcpu_at, key, &at) ? l->vcpu[at] : xcalloc(1, sizeof(*v));
+		*near = v;
+	}
+	if (!v->numbers) { /* new */
+		xarray_grow(&l->heard, l->nvcpu, &l->heard_cap, sizeof(*l->heard));
+		xu64map_put(&l->vcpu_at, key, l->nvcpu);
+		xarray_add(&l->vcpu, &l->nvcpu, &l->vcpu_cap, &v, sizeof(v));
+		v->vm = vm;
+		v->id = id;
+		v->next_of_vm = l->guest[vm].vcpu;
+		l->guest[vm].vcpu = v;
+		v->numbers = l->irqs->numbers;
+	}
 	if (!v->heard)
 		l->heard[l->nheard++] = v;
 	v->heard = v->fresh = true;
 	return v;
-}
-
-struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
-{
-	uint64_t key = (uint64_t)vm << 32 | id, at;
-	struct lat_vcpu **near = &l->near[near_slot((uint32_t)vm, id, LAT_NEAR_BITS)];
-	struct lat_vcpu *v = *near;
-
-	if (v && v->vm == vm && v->id == id)
-		return hear(l, v);
-	if (u64map_get(&l->vcpu_at, key, &at))
-		return hear(l, *near = l->vcpu[at]);
-	v = xcalloc(1, sizeof(*v));
-	xarray_grow(&l->heard, l->nvcpu, &l->heard_cap, sizeof(*l->heard));
-	xu64map_put(&l->vcpu_at, key, l->nvcpu);
-	xarray_add(&l->vcpu, &l->nvcpu, &l->vcpu_cap, &v, sizeof(v));
-	v->vm = vm;
-	v->id = id;
-	v->next_of_vm = l->guest[vm].vcpu;
-	l->guest[vm].vcpu = v;
-	v->numbers = l->irqs->numbers;
-	return hear(l, v);
-}
-
-/* The same of one that was met last, as most are. */
-static inline struct lat_vcpu *feed_vcpu_of(struct lat *l, const struct tl_item *i)
-{
-	struct lat_vcpu *v = l->near[near_slot((uint32_t)i->vm, (uint32_t)i->vcpu, LAT_NEAR_BITS)];
-
-	if (v && v->fresh && v->vm == (size_t)i->vm && v->id == (uint32_t)i->vcpu)
-		return v;
-	return lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
 }
 
 /* What vCPUs' threads do, according to the scheduler. */
@@ -491,7 +474,7 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 	struct lat_vcpu *v = NULL;
 
 	if (in->i->vm >= 0 && in->i->vcpu >= 0)
-		v = feed_vcpu_of(l, in->i);
+		v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
 	if (l->o.want[LAT_WAIT] && !in->i->src->index)
 		lat_wait_host(l, v, in);
 	if (l->path)
@@ -582,7 +565,7 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return;
-	v = feed_vcpu_of(l, in->i);
+	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced) {
 		size_t vm = (size_t)in->i->vm;
 
@@ -653,9 +636,8 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 	}
 	if (!i->src->guest) {
 		l->inhibited = NULL;
-		lat_workers_forget(l);
 		lat_path_forget(l);
-		lat_cpus_forget(l);
+		l->cpu_gen++;
 	}
 	lat_io_forget(l, vm_or_all);
 	lat_net_forget(l, vm_or_all);
@@ -693,7 +675,7 @@ void lat_feed(void *lat, const struct tl_item *i)
 		/* What a guest runs its own events tell, also where the host's are lost. */
 		if (i->src->guest && !l->alone && i->host >= l->guest[i->vm].blind_until &&
 		    i->vcpu >= 0 && lat_decode(l->dec[i->src->index], i, &in))
-			lat_vcpu_guest(l, feed_vcpu_of(l, i), &in);
+			lat_vcpu_guest(l, lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu), &in);
 		return;
 	}
 	if (!lat_decode(l->dec[i->src->index], i, &in)) {
@@ -718,7 +700,7 @@ void lat_feed(void *lat, const struct tl_item *i)
 		}
 		if (in.i->vm < 0 || in.i->vcpu < 0)
 			return;
-		v = feed_vcpu_of(l, in.i);
+		v = lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
 		lat_vcpu_host(l, v, &in);
 	} else {
 		feed_host(l, &in);

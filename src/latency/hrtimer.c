@@ -189,7 +189,6 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 	k.begin = MIN(from, end);
 	k.end = end;
 	k.time = lat_span(l, end - k.begin);
-	lat_stage(&k, TIMER_ST_TOTAL, k.time);
 	lat_timer_stages(l, c, from, end, &k);
 	lat_times_at(v, end, now);
 	known = now[VS_UNKNOWN] == c->at_deadline[VS_UNKNOWN];
@@ -335,7 +334,6 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 	k->begin = MIN(from, in->t);
 	k->end = in->t;
 	k->time = lat_span(l, in->t - k->begin);
-	lat_stage(k, TIMER_ST_TOTAL, k->time);
 	if (v->running.open && l->irqs->is_timer(v->running.vector))
 		lat_timer_stages(l, &v->running, from, in->t, k);
 	if (lat_off_cpu(v, from, in->t, &off))

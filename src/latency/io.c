@@ -23,7 +23,6 @@
 #define IO_OPEN_LEAST 4096  /* of each, however many there are */
 #define APIC_BASE     0xfee00000ull
 #define APIC_SIZE     0x1000ull
-#define SECTOR_SIZE   512u
 #define MINORBITS     20 /* a dev is MAJOR << 20 | MINOR (include/linux/kdev_t.h) */
 
 enum {
@@ -407,7 +406,6 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 	k->begin = r->t_issue;
 	k->end = t;
 	k->time = lat_span(l, t - r->t_issue);
-	lat_stage(k, ST_TOTAL, k->time);
 	if (r->t_doorbell)
 		lat_stage(k, ST_SUBMIT, lat_span(l, r->t_doorbell - r->t_issue));
 	else if (!l->alone)

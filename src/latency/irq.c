@@ -134,6 +134,9 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	const struct lat_raised *r;
 	struct lat_raised *raised = raised_at(l, in);
 
+	if (c->open)
+		lat_chain_end(l, v, c);
+	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	/*
 	 * The message that is accepted may go to several vCPUs, with one vector. NULL: unknown;
 	 * where messages are not recorded, it is not known to be of the line that was raised last.
@@ -243,9 +246,6 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return;
 	}
-	if (c->open)
-		lat_chain_end(l, v, c);
-	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
 	c->posted = posts_untold(l) && !g->injects;
 	if (in->kind == EV_APICV_ACCEPT)
@@ -306,9 +306,6 @@ void lat_irq_line(struct lat *l, const struct lat_in *in)
 			lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return;
 	}
-	if (c->open)
-		lat_chain_end(l, v, c);
-	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, number, in);
 	c->listed = true;
 	c->homeless = homeless;
@@ -345,7 +342,6 @@ void lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (c->open && c->entered) /* posted, and taken without a handler: this is another one */
 		lat_chain_end(l, v, c);
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
-		lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 		chain_open(l, v, c, vector, in);
 		c->early = !(v->met[vector / 64] >> vector % 64 & 1);
 	}
@@ -452,9 +448,6 @@ static void ga_log(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return;
 	}
-	if (c->open)
-		lat_chain_end(l, v, c);
-	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	raised_at(l, in)->valid = false;
 	chain_open(l, v, c, 0, in);
 	c->source = SRC_GA_LOG;

@@ -138,7 +138,6 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 		lat_stage(k, ST_EOI, lat_span(l, c->t_eoi - c->t_entry));
 	}
 	k->time = lat_span(l, k->end - k->begin);
-	lat_stage(k, ST_TOTAL, k->time);
 	k->cause = cause_of(c, k->stage_time, k->time);
 }
 

@@ -92,8 +92,7 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 	}
 
 	if (spte_present(s->spte.old)) {
-		uint64_t old = s->spte.old;
-		uint64_t now = s->spte.now;
+		uint64_t old = s->spte.old, now = s->spte.now;
 
 		/* Kinds of an entry that was present: what it lacked. */
 		if (!spte_leaf(old, s->spte.level))
@@ -426,8 +425,7 @@ void lat_mem_device(struct lat_vcpu *v)
 /* A fault again: KVM gave up the first, as the page changed or was waited for: one stall. */
 static void go_on(struct mem_vcpu *m)
 {
-	struct mem_stall *s = &m->now, *b = &m->before;
-	struct mem_stall whole = *b;
+	struct mem_stall *s = &m->now, *b = &m->before, whole = *b;
 
 	if (!b->retried || b->addr >> 12 != s->addr >> 12)
 		return;

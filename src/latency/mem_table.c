@@ -145,7 +145,6 @@ static void blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, str
 	snprintf(g->name, sizeof(g->name), "%s, vCPU %u",
 		 kind == ROW_GUEST ? "of it in its TSC" : "blackout", v->id);
 	snprintf(c->what, sizeof(c->what), "%s", g->name);
-	lat_stage(c, 0, c->time);
 	l->table[LAT_T_MEM_MOVE].count[0]++;
 	lat_case_add(l, LAT_T_MEM_MOVE, g, c);
 }
@@ -404,7 +403,6 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept);
 	more = s->slept - MIN(s->slept, s->spent[VS_USER]);
 	kernel = s->spent[VS_KERNEL] + s->spent[VS_HALTED];
-	lat_stage(&c, ST_TOTAL, c.time);
 	lat_stage(&c, ST_KVM, lat_span(l, kernel - MIN(kernel, more)));
 	lat_stage(&c, ST_ASLEEP, lat_span(l, s->slept));
 	lat_stage(&c, ST_OFFCPU, lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));

@@ -703,9 +703,7 @@ static void copied(struct lat *l, const struct lat_in *in)
 			lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
 		struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
 
-		if (!h || h->ended || !h->woke || h->reading)
-			return;
-		if (!t->by_woken && !reads_raw(t))
+		if (!h || h->ended || !h->woke || h->reading || (!t->by_woken && !reads_raw(t)))
 			return;
 		if (t->came == 1 && in->f[1] == t->expect)
 			t->came = 0;

@@ -451,11 +451,10 @@ static void recover(struct lat *l, struct net_link *k)
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, 0, true };
 	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, 0, false };
 	uint64_t all = got_of(l, k), head = k->start == NET_SUPPOSED ? MIN(all, SPARE) : 0;
-	uint64_t n = all - MIN(all, SPARE), last = n, *early, *late;
+	_cleanup_free_ uint64_t *late = xcalloc(2 * all + 1, sizeof(*late));
+	uint64_t n = all - MIN(all, SPARE), last = n, *early = late + all;
 	bool found;
 
-	late = xcalloc(2 * all + 1, sizeof(*late));
-	early = late + all;
 	s.b = s.f->next;
 	g.b = g.f->next;
 	found = lay(&s, &g, false, early);
@@ -469,7 +468,6 @@ static void recover(struct lat *l, struct net_link *k)
 	k->trial = 2 * all; /* each is looked at a few times */
 	if (!found) {
 		link_shown(l, k, NET_FOREIGN);
-		free(late);
 		contradicted(l, k);
 		return;
 	}
@@ -488,7 +486,6 @@ static void recover(struct lat *l, struct net_link *k)
 		goes_on(l, k, s.b, g.b, NET_FIRM);
 		k->trial = TRIAL + (n - last) * 3 / 2;
 	}
-	free(late);
 	if (last > head)
 		link_tell(l, k, false);
 }

@@ -152,7 +152,6 @@ static void net_stages(struct lat *l, bool out, const struct net_half *s, const 
 	for (unsigned int i = 1; i < LAT_STAGES; i++)
 		k->stage_time[i] = lat_span(l, time[i]);
 	k->time = lat_span(l, k->end - k->begin);
-	lat_stage(k, 0, k->time);
 	for (unsigned int i = 1; i < LAT_STAGES; i++)
 		if (k->stage_time[i] > k->time / 2)
 			k->cause = i;

@@ -86,7 +86,6 @@ static void add_case(struct lat *l, enum lat_table_id id, uint64_t key, const ch
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	snprintf(k->what, sizeof(k->what), "%s on CPU %u", name, (unsigned int)k->vcpu);
 	k->time = lat_span(l, k->end - k->begin);
-	lat_stage(k, 0, k->time);
 	lat_case_add(l, id, g, k);
 }
 
@@ -253,7 +252,6 @@ void lat_event_feed(struct lat *l, const struct tl_item *i)
 	k.begin = s.begin;
 	k.end = s.end;
 	k.time = lat_span(l, s.end - s.begin);
-	lat_stage(&k, 0, k.time);
 	if (s.across)
 		l->table[LAT_T_EVENT].desc = &lat_desc_event[1];
 	g = lat_group_get(l, LAT_T_EVENT, s.vm, s.types, &k.group);

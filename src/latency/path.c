@@ -255,8 +255,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	seen(th, in->t);
 	switch (in->kind) {
 	case EV_SYSCALL: {
-		uint64_t futex = p->arm64 ? 98 : 202;
-		uint64_t command = in->f[1] & FUTEX_CMD;
+		uint64_t futex = p->arm64 ? 98 : 202, command = in->f[1] & FUTEX_CMD;
 
 		th->faulted = th->asked = th->bio = th->page = false;
 		if (in->f[0] == futex && in->has & 2 &&

@@ -108,8 +108,7 @@ struct lat_vcpu {
 	bool in_user;  /* the guest was in user space then */
 	bool in_fault; /* it was for memory, as far as is known */
 	uint64_t faulted; /* cycles of such exits, until the next entry */
-	uint64_t time[VS_STATES];
-	uint64_t entries;
+	uint64_t time[VS_STATES], entries;
 	bool seen, asleep, stopped;
 	bool cut; /* there was a gap: in between it may have done anything */
 	uint64_t known; /* its state is, since then */
@@ -264,17 +263,13 @@ struct lat {
 	struct lat_guest *guest; /* by VM */
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;
-	uint32_t cpu_gen; /* after a gap nothing is known of any */
+	uint32_t cpu_gen; /* after a gap of the host nothing is known of any, nor of workers */
 	struct lat_guest *inhibited;
 	bool some_switches;   /* of the host were recorded */
 	bool unseen_switches; /* between other threads of the host, while a vCPU had no CPU */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
 	struct hash_key group_key; /* of a VM and a key: no guest's is another's */
-	struct {
-		uint64_t key, at;
-		int64_t vm;
-	} group_last[LAT_TABLES]; /* at: index + 1; 0: none yet */
 	uint32_t *vm_groups; /* by table, and VM + 1: how many groups it has */
 	char **note;
 	size_t nnote, note_cap;
@@ -384,7 +379,6 @@ void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in);
 struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *host, int32_t tid);
 void lat_vcpu_guest(const struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
-void lat_cpus_forget(struct lat *l); /* who runs on CPUs of the host */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
 /* The group of the guest's task that v runs at t; c's cause becomes what it did. NULL: no room. */
@@ -398,7 +392,6 @@ bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
 uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
 /* When the thread got the CPU that it has; 0: it has none, or unknown. */
 uint64_t lat_worker_since(const struct lat *l, int32_t tid);
-void lat_workers_forget(struct lat *l);
 void lat_workers_free(struct lat *l);
 
 /* own.c: of a guest without its host */

@@ -24,10 +24,6 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	struct lat_group *g;
 	bool seen, others;
 
-	if (l->group_last[id].at && l->group_last[id].key == key && l->group_last[id].vm == vm) {
-		*index = (uint32_t)l->group_last[id].at - 1;
-		return &t->group[*index];
-	}
 	k = hash_bytes(&l->group_key, both, sizeof(both));
 	seen = u64map_get(&l->group_at[id], k, &at);
 	others = !seen && t->ngroup >= GROUPS_MAX && *of_vm >= GROUPS_VM;
@@ -43,10 +39,6 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 		g->vm = vm;
 		g->others = others;
 		++*of_vm;
-	} else if (!others) {
-		l->group_last[id].key = key;
-		l->group_last[id].vm = vm;
-		l->group_last[id].at = at + 1;
 	}
 	*index = (uint32_t)at;
 	return &t->group[at];
@@ -124,6 +116,7 @@ void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, stru
 {
 	struct lat_table *t;
 
+	lat_stage(c, 0, c->time); /* of every table that is the total */
 	if (l->o.cases_only) {
 		l->o.each(l->o.ctx, id, c);
 		return;
@@ -168,7 +161,7 @@ static int cases_by_time(const void *a, const void *b)
 
 void lat_table_sort(struct lat_table *t)
 {
-	uint32_t *now = xcalloc(t->ngroup ?: 1, sizeof(*now));
+	_cleanup_free_ uint32_t *now = xcalloc(t->ngroup ?: 1, sizeof(*now));
 
 	for (size_t i = 0; i < t->ngroup; i++) {
 		t->group[i].order = (uint32_t)i;
@@ -183,6 +176,5 @@ void lat_table_sort(struct lat_table *t)
 		now[t->group[i].order] = (uint32_t)i;
 	for (size_t i = 0; i < t->nworst; i++)
 		t->worst[i].group = now[t->worst[i].group];
-	free(now);
 	array_sort(t->worst, t->nworst, longer);
 }

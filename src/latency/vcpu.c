@@ -26,7 +26,6 @@ struct lat_workers {
 	struct lat_worker *w;
 	size_t cap;
 	struct u64map at; /* tid → index */
-	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
 void lat_workers_new(struct lat *l)
@@ -58,8 +57,8 @@ static struct lat_worker *worker_at(const struct lat *l, size_t i)
 {
 	struct lat_worker *w = &l->workers->w[i];
 
-	if (w->gen != l->workers->gen)
-		*w = (struct lat_worker){ .vm = w->vm, .next = w->next, .gen = l->workers->gen };
+	if (w->gen != l->cpu_gen)
+		*w = (struct lat_worker){ .vm = w->vm, .next = w->next, .gen = l->cpu_gen };
 	return w;
 }
 
@@ -128,7 +127,7 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 		if (n == WORKERS_MOST)
 			return UINT64_MAX;
 		at = w->next;
-		if ((w->running && w->ran < exit) || (!w->seen && l->workers->gen))
+		if ((w->running && w->ran < exit) || (!w->seen && l->cpu_gen))
 			return UINT64_MAX;
 		if (w->ran >= exit && (!first || w->ran < first))
 			first = w->ran;
@@ -141,11 +140,6 @@ uint64_t lat_worker_since(const struct lat *l, int32_t tid)
 	const struct lat_worker *w = worker_of(l, (uint32_t)tid);
 
 	return w && w->running ? w->ran : 0;
-}
-
-void lat_workers_forget(struct lat *l)
-{
-	l->workers->gen++;
 }
 
 void lat_workers_free(struct lat *l)
@@ -268,7 +262,7 @@ static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c
 		return;
 	k = (struct lat_case){
 		.begin = from, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - from), .known = 1,
+		.time = lat_span(l, t - from),
 	};
 	if (!k.time && known)
 		return;
@@ -292,7 +286,6 @@ static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c
 	if (more)
 		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
-	k.stage_time[0] = k.time;
 	lat_case_add(l, LAT_T_STEALER, g, &k);
 }
 
@@ -386,7 +379,7 @@ static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	struct lat_case c = {
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
-		.time = lat_span(l, t - v->steal_begin), .known = 1,
+		.time = lat_span(l, t - v->steal_begin),
 	};
 	struct lat_group *g;
 
@@ -397,9 +390,7 @@ static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 		l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
 		l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
 		snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
-		c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
-		c.known |= v->state == VS_PREEMPTED ? 2 : 4;
-		c.stage_time[0] = c.time;
+		lat_stage(&c, v->state == VS_PREEMPTED ? 1 : 2, c.time);
 		lat_case_add(l, LAT_T_SCHED, g, &c);
 	}
 	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
@@ -661,11 +652,6 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 	v->asleep = false;
 	v->asleep_since = 0;
 	v->in_fault = false;
-}
-
-void lat_cpus_forget(struct lat *l)
-{
-	l->cpu_gen++;
 }
 
 /* What was in progress lasted until the capture ended. */

@@ -96,7 +96,6 @@ void lat_waits_ran(struct lat *l, size_t vm, uint32_t vcpu, uint64_t id, const c
 	snprintf(g->name, sizeof(g->name), "%.20s%s%.40s", who, who[0] ? ": " : "", w->name);
 	g->rest = w->key == FOR_UNKNOWN;
 	snprintf(k.what, sizeof(k.what), "vCPU %u for %s", vcpu, g->name);
-	lat_stage(&k, 0, k.time);
 	lat_case_add(l, LAT_T_WAIT, g, &k);
 	w->end = 0;
 }
