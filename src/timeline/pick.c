@@ -305,7 +305,6 @@ bool filter_match(const struct filter *f, const struct fmt_event *ev, const stru
 
 #define MAX_SPECS 32
 #define MAX_KEPT  (16u << 20) /* bytes of copies */
-#define NEAR	  64
 
 struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
@@ -319,11 +318,6 @@ struct specs {
 	struct spec v[MAX_SPECS];
 	size_t n;
 	struct u64map known; /* tl_type() → set of specs whose names match */
-	/* Those asked for last, direct-mapped. */
-	struct {
-		bool valid;
-		uint64_t type, set;
-	} near[NEAR];
 	/* by CPU and fmt_level(): whether the last event matched; for the stack that may follow */
 	struct u64map last;
 };
@@ -458,33 +452,23 @@ static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 
 static bool specs_match(struct specs *s, const struct tl_item *i)
 {
-	uint64_t type, at, set;
+	uint64_t set = 0;
 
 	if (i->kind != TL_EVENT)
 		return false;
-	type = tl_type(i);
-	at = type % NEAR;
-	if (!s->near[at].valid || s->near[at].type != type) {
-		uint64_t value = 0;
+	if (!u64map_get(&s->known, tl_type(i), &set)) {
+		for (size_t j = 0; i->ev && j < s->n; j++) {
+			struct spec *x = &s->v[j];
 
-		if (!u64map_get(&s->known, type, &value)) {
-			for (size_t j = 0; i->ev && j < s->n; j++) {
-				struct spec *x = &s->v[j];
-
-				if (!spec_fits(x, i->ev))
-					continue;
-				value |= 1ull << j;
-				x->met = true;
-				if (x->filter && !x->lacks)
-					x->lacks = filter_lacks(x->filter, i->ev, &x->value);
-			}
-			(void)!u64map_put(&s->known, type, value); /* only a cache */
+			if (!spec_fits(x, i->ev))
+				continue;
+			set |= 1ull << j;
+			x->met = true;
+			if (x->filter && !x->lacks)
+				x->lacks = filter_lacks(x->filter, i->ev, &x->value);
 		}
-		s->near[at].set = value;
-		s->near[at].type = type;
-		s->near[at].valid = true;
+		(void)!u64map_put(&s->known, tl_type(i), set); /* only a cache */
 	}
-	set = s->near[at].set;
 	for (size_t k = 0; set; k++, set >>= 1)
 		if ((set & 1) && (!s->v[k].filter || filter_match(s->v[k].filter, i->ev, i->rec)))
 			return s->v[k].hit = true;
