@@ -89,63 +89,43 @@ enum { TYPE_UNSATISFIED, TYPE_READ, TYPE_WRITE }; /* KVM_TRACE_MMIO_* */
 #define WRITE_BIT   (1ull << 63)
 #define BEGIN_DONE  (1u << TP_BEGIN | 1u << TP_DONE)
 
-static uint64_t class_key_of(const struct class_event *e, bool write)
+static bool is_mmio(const struct class_event *e, unsigned int type, uint64_t *key)
 {
-	return (e->v[0] & ~WRITE_BIT) | (write ? WRITE_BIT : 0);
-}
-
-static bool is_mmio(const struct class_event *e, unsigned int type)
-{
-	return e->tp == TP_MMIO && e->v[1] == type;
-}
-
-static enum class_mark mmio_begin(const struct class_event *e, uint64_t *key)
-{
-	bool write;
-
-	if ((e->tps & BEGIN_DONE) == BEGIN_DONE) {
-		if (e->tp != TP_BEGIN)
-			return MARK_NO;
-		write = e->has & HAS_TYPE ? e->v[1] == TYPE_WRITE : e->v[2];
-		*key = class_key_of(e, write);
-		return MARK_KEY;
-	}
-	if (!is_mmio(e, TYPE_WRITE))
-		return MARK_NO;
-	*key = class_key_of(e, true);
-	return MARK_KEY;
-}
-
-static enum class_mark class_end(const struct class_event *e, uint64_t *key)
-{
-	if (e->tp == CLASS_ENTRY)
-		return MARK_YES;
-	if ((e->tps & BEGIN_DONE) == BEGIN_DONE)
-		return e->tp == TP_DONE ? MARK_YES : MARK_NO;
-	if (!is_mmio(e, TYPE_READ))
-		return MARK_NO;
-	*key = class_key_of(e, false);
-	return MARK_KEY;
+	if (e->tp != TP_MMIO || e->v[1] != type)
+		return false;
+	*key = (e->v[0] & ~WRITE_BIT) | (type == TYPE_WRITE ? WRITE_BIT : 0);
+	return true;
 }
 
 static enum class_mark mmio_perf_begin(const struct class_event *e, uint64_t *key)
 {
 	if (e->tp == CLASS_EXIT)
 		return MARK_YES;
-	if (!is_mmio(e, TYPE_WRITE))
-		return MARK_NO;
-	*key = class_key_of(e, true);
-	return MARK_KEY;
+	return is_mmio(e, TYPE_WRITE, key) ? MARK_KEY : MARK_NO;
+}
+
+static enum class_mark mmio_begin(const struct class_event *e, uint64_t *key)
+{
+	bool write = e->has & HAS_TYPE ? e->v[1] == TYPE_WRITE : e->v[2];
+
+	if ((e->tps & BEGIN_DONE) != BEGIN_DONE)
+		return is_mmio(e, TYPE_WRITE, key) ? MARK_KEY : MARK_NO;
+	*key = (e->v[0] & ~WRITE_BIT) | (write ? WRITE_BIT : 0);
+	return e->tp == TP_BEGIN ? MARK_KEY : MARK_NO;
 }
 
 static enum class_mark perf_end(const struct class_event *e, uint64_t *key)
 {
 	if (e->tp == CLASS_ENTRY)
 		return MARK_YES;
-	if (!is_mmio(e, TYPE_READ))
-		return MARK_NO;
-	*key = class_key_of(e, false);
-	return MARK_KEY;
+	return is_mmio(e, TYPE_READ, key) ? MARK_KEY : MARK_NO;
+}
+
+static enum class_mark class_end(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != CLASS_ENTRY && (e->tps & BEGIN_DONE) == BEGIN_DONE)
+		return e->tp == TP_DONE ? MARK_YES : MARK_NO;
+	return perf_end(e, key);
 }
 
 static void mmio_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
@@ -181,30 +161,22 @@ enum { TP_PIO, TP_PIO_DONE };
 #define HAS_VAL	  (1u << 2)
 #define IOPORT_WRITE (1ull << 32)
 
-static uint64_t ioport_key(const struct class_event *e)
+static enum class_mark ioport_perf_begin(const struct class_event *e, uint64_t *key)
 {
-	return (uint32_t)e->v[0] | (e->v[1] ? IOPORT_WRITE : 0);
+	*key = (uint32_t)e->v[0] | (e->v[1] ? IOPORT_WRITE : 0);
+	return e->tp == TP_PIO ? MARK_KEY : MARK_NO;
 }
 
 static enum class_mark ioport_begin(const struct class_event *e, uint64_t *key)
 {
-	if (e->tp != TP_PIO)
-		return MARK_NO;
-	*key = ioport_key(e);
-	return e->v[1] || !(e->has & HAS_VAL) ? MARK_KEY : MARK_AT_EXIT;
+	enum class_mark m = ioport_perf_begin(e, key);
+
+	return m && !e->v[1] && e->has & HAS_VAL ? MARK_AT_EXIT : m;
 }
 
 static enum class_mark ioport_end(const struct class_event *e, uint64_t *key __unused_arg)
 {
 	return e->tp == CLASS_ENTRY || e->tp == TP_PIO_DONE ? MARK_YES : MARK_NO;
-}
-
-static enum class_mark ioport_perf_begin(const struct class_event *e, uint64_t *key)
-{
-	if (e->tp != TP_PIO)
-		return MARK_NO;
-	*key = ioport_key(e);
-	return MARK_KEY;
 }
 
 static void ioport_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
@@ -234,25 +206,15 @@ static const struct event_class class_ioport = {
 
 #define MSR_WRITE (1ull << 32)
 
-static uint64_t msr_key(const struct class_event *e)
+static enum class_mark msr_perf_begin(const struct class_event *e, uint64_t *key)
 {
-	return (uint32_t)e->v[0] | (e->v[1] ? MSR_WRITE : 0);
+	*key = (uint32_t)e->v[0] | (e->v[1] ? MSR_WRITE : 0);
+	return e->tp ? MARK_NO : MARK_KEY;
 }
 
 static enum class_mark msr_begin(const struct class_event *e, uint64_t *key)
 {
-	if (e->tp != 0)
-		return MARK_NO;
-	*key = msr_key(e);
-	return MARK_AT_EXIT;
-}
-
-static enum class_mark msr_perf_begin(const struct class_event *e, uint64_t *key)
-{
-	if (e->tp != 0)
-		return MARK_NO;
-	*key = msr_key(e);
-	return MARK_KEY;
+	return msr_perf_begin(e, key) ? MARK_AT_EXIT : MARK_NO;
 }
 
 static void msr_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
