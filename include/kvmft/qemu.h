@@ -279,10 +279,6 @@ struct monitor;
  */
 int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,
 		 struct monitor **m, struct kvmft_err *err) __must_check;
-/*
- * Connects to the first monitor of a running QEMU that answers, QMP before HMP. Its socket is
- * looked for as QEMU sees it: from its root and its working directory. err names each that failed.
- */
 void monitor_close(struct monitor *m);
 
 enum mon_kind monitor_kind(const struct monitor *m);
@@ -390,6 +386,10 @@ struct qemu {
 	char *name;   /* of the VM; NULL = unknown */
 };
 
+/*
+ * Connects to the first monitor of a running QEMU that answers, QMP before HMP. Its socket is
+ * looked for as QEMU sees it: from its root and its working directory. err names each that failed.
+ */
 int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err) __must_check;
 void qemu_close(struct qemu *q);
 

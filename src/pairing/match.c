@@ -152,7 +152,7 @@ static int count_event(void *arg, const struct rec *rec)
 static int count_known(const struct matcher *m, struct trial *t, const struct capture *cap,
 		       struct kvmft_err *err)
 {
-	struct guest_time g;
+	_cleanup_(guest_time_free) struct guest_time g;
 	int ret = guest_time_init(&g, cap, err);
 
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
@@ -178,7 +178,6 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 		ret = MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
 		free(c.list);
 	}
-	guest_time_free(&g);
 	return ret;
 }
 

@@ -748,7 +748,7 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 	struct vm_roots roots = vm_roots_fill(given);
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
 	_cleanup_free_ char *args = NULL;
-	struct mon_places places = { 0 };
+	_cleanup_(mon_places_free) struct mon_places places = { 0 };
 	struct mon_owner owner = { 0 };
 	unsigned int patience = VM_PATIENCE_MS;
 	ssize_t len;
@@ -765,7 +765,6 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 	if (!ret && mon_cmdline_parse(args, (size_t)len, &places))
 		ret = err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
-	mon_places_free(&places);
 	free(owner.group);
 	free(owner.own_group);
 	return ret;

@@ -267,7 +267,7 @@ static int add_task(const struct vm_task *t, void *ctx)
 /* Its record for meta, if it is a QEMU. */
 static int look_qemu(uint32_t pid, struct sbuf *b)
 {
-	struct mon_program p = { .path = { 0 } };
+	_cleanup_(mon_program_free) struct mon_program p = { .path = { 0 } };
 	char link[PATH_MAX];
 	const char *name;
 	ssize_t n;
@@ -285,7 +285,6 @@ static int look_qemu(uint32_t pid, struct sbuf *b)
 		record_met_line(b, pid, &p);
 		meta_str(b, "version", p.version.s);
 	}
-	mon_program_free(&p);
 	return b->error;
 }
 

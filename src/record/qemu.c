@@ -88,7 +88,7 @@ static uint64_t patience(uint64_t begin, uint64_t all, uint64_t most, uint64_t l
 /* "qemu pid version monitor ...": which QEMU was seen. */
 static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
-	struct mon_program p = { .path = { 0 } };
+	_cleanup_(mon_program_free) struct mon_program p = { .path = { 0 } };
 	_cleanup_(sbuf_free) struct sbuf line = { 0 }, version = { 0 }, help = { 0 };
 	int ret = monitor_version(q->q.m, &version, err);
 
@@ -106,7 +106,6 @@ static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 	meta_str(&line, "name", q->q.name);
 	if (line.s)
 		answer_line(k, 'M', line.s);
-	mon_program_free(&p);
 	return 0;
 }
 
@@ -459,7 +458,7 @@ static int qemu_options(struct record *r)
 {
 	const struct record_config *c = r->c;
 	struct kvmft_err *err = r->err;
-	struct mon_switches s = { 0 };
+	_cleanup_(mon_switches_free) struct mon_switches s = { 0 };
 	int ret = 0;
 	bool any = false;
 
@@ -473,7 +472,6 @@ static int qemu_options(struct record *r)
 	}
 	if (!ret && c->qemu.n && !any)
 		ret = err_usage(err, "--qemu: nothing to switch on, only to leave out");
-	mon_switches_free(&s);
 	return ret;
 }
 

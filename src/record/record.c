@@ -374,7 +374,7 @@ static void leave_tracefs(struct record *r)
 
 static int enter_machine(struct record *r)
 {
-	struct kcpus possible = { 0 };
+	_cleanup_(kcpus_free) struct kcpus possible = { 0 };
 	int ret;
 
 	ktsc_facts_read(r->t, &r->tsc);
@@ -388,7 +388,6 @@ static int enter_machine(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot read the list of CPUs");
 	r->ncpu_max = possible.n;
-	kcpus_free(&possible);
 	record_nofile(r);
 	return 0;
 }

@@ -258,12 +258,11 @@ bool record_meminfo(const char *name, uint64_t *kb)
 /* How much of MemAvailable the ring may take on each of *n CPUs, KiB; 0 = unknown. */
 static int budget_kb(struct record *r, uint64_t *most, size_t *n)
 {
-	struct kcpus online = { 0 };
+	_cleanup_(kcpus_free) struct kcpus online = { 0 };
 	int ret = kcpus_read(KCPU_ONLINE, &online);
 	uint64_t kb;
 
 	*n = MAX(online.n, (size_t)1);
-	kcpus_free(&online);
 	*most = !ret && record_meminfo("MemAvailable", &kb) ? kb * MEMORY_PERCENT / 100 / *n : 0;
 	return err_why(r->err, ret, "cannot read the list of CPUs");
 }
@@ -382,7 +381,7 @@ static int too_many_files(struct record *r, int ret)
 
 int record_cpus_open(struct record *r)
 {
-	struct kcpus online = { 0 };
+	_cleanup_(kcpus_free) struct kcpus online = { 0 };
 	int ret = kcpus_read(KCPU_ONLINE, &online);
 
 	if (ret)
@@ -405,7 +404,6 @@ int record_cpus_open(struct record *r)
 		else
 			ret = err_why(r->err, ret, "cannot create a data file in %s", capw_path(r->w));
 	}
-	kcpus_free(&online);
 	return ret;
 }
 

@@ -318,7 +318,7 @@ static void ranges_text(struct sbuf *b, const char *field, const struct range *v
 static int filter_set(struct record *r, size_t i, const struct ranges *l)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct kevent_list one = { 0 };
+	_cleanup_(kevent_list_free) struct kevent_list one = { 0 };
 	int ret;
 
 	for (size_t f = 0;
@@ -331,7 +331,6 @@ static int filter_set(struct record *r, size_t i, const struct ranges *l)
 		sbuf_add(&b, "0"); /* none from now on */
 	ret = b.error ?: kevent_list_add(&one, sched_events[i].sys, sched_events[i].name, b.s);
 	ret = ret ? err_set(r->err, -ret, "out of memory") : kinst_events_add(r->k, &one, r->err);
-	kevent_list_free(&one);
 	if (!ret && !r->started &&
 	    kevent_list_add(&r->events, sched_events[i].sys, sched_events[i].name, b.s))
 		ret = err_set(r->err, ENOMEM, "out of memory");

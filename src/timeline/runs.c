@@ -84,8 +84,9 @@ static void collect_turn(struct runs *r, struct run_thread *t, const struct tl_i
 		add_run(r, &t->list, since, late);
 }
 
-static void collect_item(struct collect *c, const struct tl_item *i)
+static void collect_item(void *collect, const struct tl_item *i)
 {
+	struct collect *c = collect;
 	enum msr_pair kind;
 	struct run_thread *t;
 	enum turn_event e;
@@ -124,16 +125,13 @@ static void collect_item(struct collect *c, const struct tl_item *i)
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 {
 	struct collect c = { .r = xcalloc(1, sizeof(*c.r)) };
-	const struct tl_item *item;
 	struct timeline *t;
 	int ret;
 
 	*out = c.r;
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
-	if (!ret)
-		while ((ret = tl_next(t, &item)) > 0)
-			collect_item(&c, item);
+	ret = ret ?: tl_walk(t, TL_FEED(collect_item, &c));
 	tl_free(t);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,
