@@ -2,8 +2,7 @@
 /*
  * priv.h: what the files of blame share.
  *
- *   find.c     the first walk: spikes, and which of them are the same
- *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, spans
+ *   find.c     the first walk: spikes, and which of them are the same; what latency does not measure
  *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
  */
@@ -83,7 +82,7 @@ struct blame {
 	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS], measured;
-	/* wait.c */
+	/* find.c */
 	uint32_t gaps;	       /* of the host in the second walk, and one */
 	uint32_t gen;	       /* grows at each gap of the host: who was out of the guest is
 			        * unknown */
@@ -123,25 +122,7 @@ struct blame {
 	uint64_t now, lost_to, overwritten_to; /* by a flight recorder itself */
 };
 
-/* What is found about a spike. Most are not kept, and a spike with its parts is large. */
-struct blame_found {
-	enum blame_what what;
-	int32_t tid;
-	int64_t vm, vcpu;
-	uint64_t begin, end;
-};
-
-/* find.c: NULL, or the spike that is kept, of which the caller writes `of`. */
-struct blame_spike *blame_add(struct blame *b, const struct blame_found *f);
-/* ns as cycles of the host's TSC, if its rate is known. */
-uint64_t blame_cycles(const struct blame *b, uint64_t ns);
-
-/* wait.c */
-void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i);
-void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i);
-/* Any item, if spans are wanted. */
-void blame_wait_span(struct blame *b, const struct tl_item *i);
-void blame_wait_forget(struct blame *b, const struct tl_item *gap);
+/* find.c */
 /* Whether the guest halts there to wait for a lock, and not because it is idle. */
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip);
 /* Whether a host's EV_ACCEPT is such a kick, of vCPU *target. */
