@@ -285,11 +285,6 @@ void hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale);
  */
 void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map);
-/*
- * The vCPUs' offsets from the guest's own file, as trace-cmd writes them (TIME_SHIFT), if the
- * host's capture, to which they must refer, has none.
- */
-void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest);
 
 /*
  * A VM that moved to another host while it was recorded. The TSCs of two hosts are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends. */
-#include "path.h"
+#include "priv.h"
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 

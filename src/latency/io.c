@@ -16,7 +16,7 @@
  * length and direction, and not which of the guest's devices it is: one open request alone must
  * fit.
  */
-#include "path.h"
+#include "priv.h"
 
 /* At once: a guest that never completes must not fill memory, nor take the room of another. */
 #define IO_OPEN_MAX   65536 /* of all guests */

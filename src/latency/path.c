@@ -12,7 +12,7 @@
  * unless a page of a file came in; without that, only a call that copies much is taken to wait for
  * memory.
  */
-#include "path.h"
+#include "priv.h"
 
 /* Remembered for each thread: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
 #define WAITS  512u
