@@ -420,9 +420,9 @@ struct epoch_vm {
 };
 
 /*
- * A new empty VM; free with epoch_vm_free(). NULL if out of memory. @watch_from: host TSC from
- * which on kvm_write_tsc_offset was being recorded; what debugfs said later then holds from there
- * on unless an event says otherwise. 0 if the start does not matter.
+ * A new empty VM; free with epoch_vm_free(). @watch_from: host TSC from which on
+ * kvm_write_tsc_offset was being recorded; what debugfs said later then holds from there on unless
+ * an event says otherwise. 0 if the start does not matter.
  */
 struct epoch_vm *epoch_vm_new(uint64_t watch_from);
 
@@ -447,7 +447,7 @@ bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
 const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm);
 
 /*
- * Feeding.  Events in the order of their host TSC; all return 0, -ENOMEM, or -EINVAL for an event
+ * Feeding.  Events in the order of their host TSC; all return 0, or -EINVAL for an event
  * older than the newest one fed.  On error nothing has changed but the notes of that vCPU.  A
  * new vCPU id makes a new vCPU, even then.
  */
@@ -493,7 +493,7 @@ void epoch_vm_check_read(struct epoch_vm *vm, uint32_t id, uint64_t at, uint64_t
  * offset makes the last epoch doubtful, another ratio all of them, unless the pvclock records say
  * since when it is in force: they are made for the frequency of the guest's TSC.  Where no initial
  * value was fed it serves as one.  Returns a bit set of the enum epoch_note found now (0: all
- * well), -ENOMEM, or an error of tsc_map_check().
+ * well), or an error of tsc_map_check().
  */
 int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map);
 

@@ -64,8 +64,6 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's */
 /* Whether the capture's stamps are TSC or lie on a known line over it: an offset can be solved. */
 bool own_tsc_is_exact(const struct capture *cap);
-/* What the clock showed at that cycle, as nearly as it is known; false: unknown. */
-bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts);
 /*
  * Where an event is shown: for an exact range its first cycle, with the whole range in *width;
  * otherwise the middle.

@@ -10,15 +10,13 @@
 #include "wide.h"
 
 /* Texts shared by several clocks. */
-#define SAMPLES(clock)                                                                \
-	"samples of the " clock, "record with kvmft, which samples this clock along " \
-				 "with the TSC"
-#define KERNEL_REMEDY                                                            \
-	"run `kvmft guest-offset` in the guest and pass --kernel-sched-offset, " \
-	"or record with the clock local or x86-tsc"
-#define HOST_KERNEL                                                                  \
-	"__sched_clock_offset of the host", "record with kvmft, which samples this " \
-					    "clock along with the TSC"
+#define SAMPLED		"record with kvmft, which samples this clock along with the TSC"
+#define SAMPLES(clock)	"samples of the " clock, SAMPLED
+#define HOST_KERNEL	"__sched_clock_offset of the host", SAMPLED
+#define GUEST_KERNEL                                                                      \
+	"__sched_clock_offset",                                                           \
+		"run `kvmft guest-offset` in the guest and pass --kernel-sched-offset, " \
+		"or record with the clock local or x86-tsc"
 
 /* What each usually follows from, and what is missing if that is not known. */
 static const struct {
@@ -27,26 +25,16 @@ static const struct {
 	struct clock_missing missing;
 } clocks[CLK_NR] = {
 	[CLK_HOST_TSC] = { "host-tsc", CLK_HOST_TSC, { NULL, NULL } },
-	[CLK_GUEST_TSC] = { "guest-tsc",
-			    CLK_HOST_TSC,
-			    { "TSC offset",
-			      "record on the host as root with debugfs mounted, or pass "
-			      "--tsc-offset (and --tsc-ratio if the guest's TSC is scaled)" } },
-	[CLK_KVMCLOCK] = { "kvmclock",
-			   CLK_GUEST_TSC,
-			   { "pvclock record",
-			     "run `kvmft guest-offset` in the guest and pass --pvclock, or "
-			     "record the guest with the clock x86-tsc, which needs none" } },
-	[CLK_GUEST_LOCAL] = { "guest-local",
-			      CLK_KVMCLOCK,
-			      { "kvm_sched_clock_offset",
-				"run `kvmft guest-offset` in the guest and pass --sched-offset" } },
-	[CLK_GUEST_GLOBAL] = { "guest-global",
-			       CLK_GUEST_LOCAL,
-			       { "__sched_clock_offset", KERNEL_REMEDY } },
-	[CLK_GUEST_PERF] = { "guest-perf",
-			     CLK_GUEST_LOCAL,
-			     { "__sched_clock_offset", KERNEL_REMEDY } },
+	[CLK_GUEST_TSC] = { "guest-tsc", CLK_HOST_TSC, { "TSC offset",
+		"record on the host as root with debugfs mounted, or pass --tsc-offset (and --tsc-ratio "
+		"if the guest's TSC is scaled)" } },
+	[CLK_KVMCLOCK] = { "kvmclock", CLK_GUEST_TSC, { "pvclock record",
+		"run `kvmft guest-offset` in the guest and pass --pvclock, or record the guest with the "
+		"clock x86-tsc, which needs none" } },
+	[CLK_GUEST_LOCAL] = { "guest-local", CLK_KVMCLOCK, { "kvm_sched_clock_offset",
+		"run `kvmft guest-offset` in the guest and pass --sched-offset" } },
+	[CLK_GUEST_GLOBAL] = { "guest-global", CLK_GUEST_LOCAL, { GUEST_KERNEL } },
+	[CLK_GUEST_PERF] = { "guest-perf", CLK_GUEST_LOCAL, { GUEST_KERNEL } },
 	[CLK_GUEST_MONO] = { "guest-mono", CLK_GUEST_TSC, { SAMPLES("guest's CLOCK_MONOTONIC") } },
 	[CLK_GUEST_MONO_RAW] = { "guest-mono_raw",
 				 CLK_GUEST_TSC,

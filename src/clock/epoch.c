@@ -11,10 +11,9 @@
 
 struct epoch_vm *epoch_vm_new(uint64_t watch_from)
 {
-	struct epoch_vm *vm = calloc(1, sizeof(*vm));
+	struct epoch_vm *vm = xcalloc(1, sizeof(*vm));
 
-	if (vm)
-		vm->watch_from = watch_from;
+	vm->watch_from = watch_from;
 	return vm;
 }
 
@@ -71,9 +70,9 @@ const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm)
 }
 
 /* Make sure that @more epochs can be added without allocating. */
-static int epoch_reserve(struct epoch_vcpu *c, size_t more)
+static void epoch_reserve(struct epoch_vcpu *c, size_t more)
 {
-	return array_grow(&c->v, c->n + more - 1, &c->room, sizeof(*c->v)) ? 0 : -ENOMEM;
+	(void)xarray_grow(&c->v, c->n + more - 1, &c->room, sizeof(*c->v));
 }
 
 static struct epoch *newest(const struct epoch_vcpu *c)
@@ -99,31 +98,26 @@ static void epoch_push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct e
 	c->v[c->n++] = e;
 }
 
-static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out)
+/* With room for that many more epochs. */
+static struct epoch_vcpu *find_or_add(struct epoch_vm *vm, uint32_t id, size_t more)
 {
 	size_t at = vcpu_place(vm, id), i;
 	struct epoch_vcpu *c;
 
 	if (at < vm->n && vm->vcpus[at]->id == id) {
-		*out = vm->vcpus[at];
-		return 0;
+		epoch_reserve(vm->vcpus[at], more);
+		return vm->vcpus[at];
 	}
-	if (!array_grow(&vm->vcpus, vm->n, &vm->room, sizeof(struct epoch_vcpu *)))
-		return -ENOMEM;
-	c = calloc(1, sizeof(*c));
-	if (!c || epoch_reserve(c, 1)) {
-		free(c);
-		return -ENOMEM;
-	}
+	(void)xarray_grow(&vm->vcpus, vm->n, &vm->room, sizeof(struct epoch_vcpu *));
+	c = xcalloc(1, sizeof(*c));
+	epoch_reserve(c, more + 1);
 	c->id = id;
 	if (vm->has_pv) /* a new vCPU shares the record of its VM */
 		epoch_push(vm, c,
 			   (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
 	for (i = vm->n++; i > at; i--)
 		vm->vcpus[i] = vm->vcpus[i - 1];
-	vm->vcpus[at] = c;
-	*out = c;
-	return 0;
+	return vm->vcpus[at] = c;
 }
 
 /* No map is known yet: @map holds from the start of the watch.  Room for one must be reserved. */
@@ -163,14 +157,11 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 	struct epoch_vcpu *c;
 	int err = tsc_map_check(map);
 
-	err = err ?: find_or_add(vm, id, &c);
 	if (err)
 		return err;
+	c = find_or_add(vm, id, 1);
 	if (c->has_read || c->has_write)
 		return -EINVAL;
-	err = epoch_reserve(c, 1);
-	if (err)
-		return err;
 	fill_map(vm, c, map);
 	c->has_read = c->read_pending = true;
 	c->read_at = at;
@@ -212,12 +203,11 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	struct epoch_vcpu *c;
 	struct epoch e;
 	bool fresh = !epoch_vm_find(vm, id), birth;
-	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
+	int err = advance(vm, host);
 
-	err = err ?: epoch_reserve(c, 2);
-	err = err ?: advance(vm, host);
 	if (err)
 		return err;
+	c = find_or_add(vm, id, 2);
 	/*
 	 * KVM makes a vCPU with offset 0 and reports that as the previous one of its first write:
 	 * before that there was no vCPU. @fresh: nothing is known about it; else at most what was
@@ -276,34 +266,33 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 {
 	struct epoch_vcpu *c;
 	bool news;
-	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
+	int err;
 
-	err = err ?: pvclock_check(pv);
+	if (host < vm->last_event)
+		return -EINVAL;
+	c = find_or_add(vm, id, 1);
+	err = pvclock_check(pv);
 	if (err)
 		return err;
+	vm->last_event = host;
 	if (vm->announced > EPOCH_ANNOUNCED_MAX)
-		return advance(vm, host);
-	if (pv->flags & PVCLOCK_TSC_STABLE) {
-		news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
-		for (size_t i = 0; i < vm->n && !err; i++)
-			err = epoch_reserve(vm->vcpus[i], 1);
-		if (err)
-			return err;
-		vm->announced += news ? vm->n : 0;
-		vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
-		for (size_t i = 0; i < vm->n; i++)
-			announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
-		if (news)
-			vm->pv_from = host;
-		vm->pv = *pv;
-	} else {
-		err = epoch_reserve(c, 1);
-		if (!err) {
-			vm->has_pv = false;
-			announce(vm, c, host, pv);
-		}
+		return 0;
+	if (!(pv->flags & PVCLOCK_TSC_STABLE)) {
+		vm->has_pv = false;
+		announce(vm, c, host, pv);
+		return 0;
 	}
-	return err ?: advance(vm, host);
+	news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
+	vm->announced += news ? vm->n : 0;
+	vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
+	for (size_t i = 0; i < vm->n; i++) {
+		epoch_reserve(vm->vcpus[i], 1);
+		announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
+	}
+	if (news)
+		vm->pv_from = host;
+	vm->pv = *pv;
+	return 0;
 }
 
 /*
@@ -373,8 +362,9 @@ void epoch_vm_check_read(struct epoch_vm *vm, uint32_t id, uint64_t at, uint64_t
 	struct epoch_vcpu *c;
 	long i;
 
-	if (!epoch_vm_find(vm, id) || find_or_add(vm, id, &c))
+	if (!epoch_vm_find(vm, id))
 		return;
+	c = find_or_add(vm, id, 1);
 	i = epoch_index(c, at);
 	/* An event and a read of the same moment may come in either order. */
 	for (long k = MAX(i - 1, 0); i < 0 || k <= i + 1; k++)
@@ -393,10 +383,9 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	size_t i;
 	int err = tsc_map_check(map);
 
-	err = err ?: find_or_add(vm, id, &c);
-	err = err ?: epoch_reserve(c, 1);
 	if (err)
 		return err;
+	c = find_or_add(vm, id, 1);
 	if (!c->n || !newest(c)->has_map) {
 		fill_map(vm, c, map);
 		c->has_read = true;

@@ -210,10 +210,10 @@ static void clock_scale(struct report *r)
 /* The first tick that is `ns` or more after the capture began; cycles are ticks. */
 static uint64_t tick_at(const struct report *r, uint64_t ns)
 {
-	uint64_t begin = r->cap->begin_tsc, ts; /* ... on the clock of its stamps */
+	uint64_t begin = r->cap->begin_tsc, ts, hi; /* ... on the clock of its stamps */
 	u128 t;
 
-	if (r->map->own && begin && own_tsc_stamp(r->map->own, begin, &ts))
+	if (r->map->own && begin && clock_link_down(&r->map->own->link, begin, &ts, &hi) >= 0)
 		begin = ts;
 	t = r->cycles ? ns : begin + ((u128)ns * r->div + r->mul - 1) / r->mul;
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;

@@ -77,23 +77,17 @@ static bool offset_ignored(const struct hostmap *m, const struct hostmap_event *
 	       m->event[last].next != v->end_offset;
 }
 
-static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+/* In the order of time, so that only nonsense is refused: a record, or a map, from the file. */
+static void feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
 {
 	struct epoch_vm *ep = m->vm[vm].epochs;
-	int ret;
 
-	switch (e->kind) {
-	case EV_TSC_OFFSET:
-		if (offset_ignored(m, e))
-			return 0;
-		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
-	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
-	case EV_PVCLOCK:
-		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
-		/* The engine notes a refused record; it is no reason to give up. */
-		return ret == -ENOMEM ? ret : 0;
-	default: return -EINVAL;
-	}
+	if (e->kind == EV_MASTER_CLOCK)
+		(void)epoch_vm_master_clock(ep, e->ts, e->use_master);
+	else if (e->kind == EV_PVCLOCK)
+		(void)epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
+	else if (!offset_ignored(m, e))
+		(void)epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
 }
 
 static void set_ratio(const struct hostmap_vm *v, struct tsc_map *map)
@@ -104,35 +98,29 @@ static void set_ratio(const struct hostmap_vm *v, struct tsc_map *map)
 	map->frac = v->scale->frac;
 }
 
-static int feed_reads(struct hostmap *m, size_t vm, bool end)
+/* What was read; of nonsense in the file the vCPU stays without a map. */
+static void feed_reads(struct hostmap *m, size_t vm, bool end)
 {
-	const struct cap_vm *c = m->vm[vm].cap;
-	int ret = 0;
+	const struct hostmap_vm *h = &m->vm[vm];
 
-	for (size_t i = 0; c && i < c->nvcpu && ret >= 0; i++) {
-		const struct cap_vcpu *v = &c->vcpu[i];
+	for (size_t i = 0; h->cap && i < h->cap->nvcpu; i++) {
+		const struct cap_vcpu *v = &h->cap->vcpu[i];
 		struct tsc_map map = { .offset = v->offset, .ratio = v->ratio, .frac = v->frac };
 
-		set_ratio(&m->vm[vm], &map);
+		set_ratio(h, &map);
 		if (!end && v->has_offset)
-			ret = epoch_vm_read(m->vm[vm].epochs, v->id, v->tsc, &map);
+			(void)epoch_vm_read(h->epochs, v->id, v->tsc, &map);
 		if (end && v->has_again)
-			epoch_vm_check_read(m->vm[vm].epochs, v->id, v->again_tsc, v->again_offset);
+			epoch_vm_check_read(h->epochs, v->id, v->again_tsc, v->again_offset);
 		if (end && v->has_end) {
 			map.offset = v->end_offset;
 			map.ratio = v->end_ratio;
-			set_ratio(&m->vm[vm], &map);
-			ret = epoch_vm_check_end(m->vm[vm].epochs, v->id, &map);
+			set_ratio(h, &map);
+			(void)epoch_vm_check_end(h->epochs, v->id, &map);
 		}
-		if (ret == -EINVAL)
-			ret = 0; /* nonsense in the file: this vCPU stays without a map */
 	}
-	for (size_t i = 0;
-	     !end && i < m->vm[vm].n_own && !m->vm[vm].own[i].from && (ret >= 0 || ret == -EINVAL);
-	     i++)
-		ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0,
-				    &m->vm[vm].own[i].map);
-	return ret < 0 && ret != -EINVAL ? ret : 0;
+	for (size_t i = 0; !end && i < h->n_own && !h->own[i].from; i++)
+		(void)epoch_vm_read(h->epochs, h->own[i].vcpu, 0, &h->own[i].map);
 }
 
 static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
@@ -144,58 +132,53 @@ static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu
 }
 
 /* Changes that were forced, from number *next on, as far as they come before `until`. */
-static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t until)
+static void feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t until)
 {
 	const struct hostmap_vm *v = &m->vm[vm];
-	int ret = 0;
 
-	for (; *next < v->n_own && v->own[*next].from <= until && !ret; ++*next) {
+	for (; *next < v->n_own && v->own[*next].from <= until; ++*next) {
 		const struct hostmap_forced *f = &v->own[*next];
 		const struct epoch_vcpu *e = epoch_vm_find(v->epochs, f->vcpu);
 
 		if (f->from && e && e->n)
-			ret = epoch_vm_write_offset(v->epochs, f->vcpu, f->from,
+			(void)epoch_vm_write_offset(v->epochs, f->vcpu, f->from,
 						    e->v[e->n - 1].map.offset, f->map.offset);
 	}
-	return ret;
 }
 
-int hostmap_epochs(struct hostmap *m, size_t vm)
+void hostmap_epochs(struct hostmap *m, size_t vm)
 {
 	bool forced = m->vm[vm].has_forced;
 	size_t change = 0, own, first;
 	struct hostmap_vm *v = &m->vm[vm];
 	const struct hostmap_thread *t;
-	int ret = 0;
 
 	epoch_vm_free(v->epochs);
-	v->epochs = xmem(epoch_vm_new(forced ? 0 : m->cap->begin_tsc));
+	v->epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
 	v->epochs->khz = m->cap->tsc_khz;
-	for (uint32_t id = 0; forced && id < v->forced_vcpus && !ret; id++)
-		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
+	for (uint32_t id = 0; forced && id < v->forced_vcpus; id++)
+		(void)epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
 	if (forced)
-		hostmap_each_thread(m, vm, t) {
-			if (ret || t->vcpu < v->forced_vcpus)
-				continue;
-			ret = epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
-			ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
-		}
-	else
-		ret = feed_reads(m, vm, false);
+		hostmap_each_thread(m, vm, t)
+			if (t->vcpu >= v->forced_vcpus) /* refused: two threads of one vCPU */
+				(void)epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
+	if (!forced)
+		feed_reads(m, vm, false);
 	/* Of the VM, or read inside the guest for this capture of it. */
 	own = v->first_event;
 	first = v->of != vm ? m->vm[v->of].first_event : 0;
-	while ((own || first) && !ret) {
+	while (own || first) {
 		size_t *at = own && (!first || own < first) ? &own : &first;
 		const struct hostmap_event *e = &m->event[*at - 1];
 
 		*at = e->later;
-		ret = feed_changes(m, vm, &change, e->ts);
-		if (!ret && !(forced && e->kind == EV_TSC_OFFSET))
-			ret = feed_event(m, vm, e);
+		feed_changes(m, vm, &change, e->ts);
+		if (!(forced && e->kind == EV_TSC_OFFSET))
+			feed_event(m, vm, e);
 	}
-	ret = ret ?: feed_changes(m, vm, &change, UINT64_MAX);
-	return ret || forced || m->vm[v->of].moved ? ret : feed_reads(m, vm, true);
+	feed_changes(m, vm, &change, UINT64_MAX);
+	if (!forced && !m->vm[v->of].moved)
+		feed_reads(m, vm, true);
 }
 
 /* Orders the events, links those of a VM and notes each vCPU's last write; their VMs are known. */
@@ -220,22 +203,19 @@ static void sort_events(struct hostmap *m)
 	}
 }
 
-static int build_all(struct hostmap *m)
+static void build_all(struct hostmap *m)
 {
-	int ret = 0;
-
 	sort_events(m);
-	for (size_t i = 0; i < m->nvm && !ret; i++)
-		ret = hostmap_epochs(m, i);
-	return ret;
+	for (size_t i = 0; i < m->nvm; i++)
+		hostmap_epochs(m, i);
 }
 
-int hostmap_build(struct hostmap *m)
+void hostmap_build(struct hostmap *m)
 {
 	hostmap_chain(m);
 	for (size_t i = 0; i < m->nevent; i++)
 		m->event[i].vm = hostmap_vm_of(m, m->event[i].tid);
-	return build_all(m);
+	build_all(m);
 }
 
 COMPARE(same_event, struct hostmap_event,
@@ -262,7 +242,7 @@ void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);
 	}
 	if (m->nevent > n)
-		xdone(build_all(m));
+		build_all(m);
 }
 
 void hostmap_rebuild(struct hostmap *m, size_t vm)
@@ -270,7 +250,7 @@ void hostmap_rebuild(struct hostmap *m, size_t vm)
 	array_sort(m->vm[vm].own, m->vm[vm].n_own, forced_cmp);
 	sort_events(m);
 	for (; vm != HOSTMAP_END; vm = m->vm[vm].next)
-		xdone(hostmap_epochs(m, vm));
+		hostmap_epochs(m, vm);
 }
 
 static void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
@@ -328,7 +308,7 @@ void hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)
 {
 	for (size_t i = 0; i < m->nvm; i++)
 		m->vm[i].scale = scale;
-	xdone(hostmap_build(m));
+	hostmap_build(m);
 }
 
 void hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
@@ -337,7 +317,7 @@ void hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_
 	m->vm[vm].has_forced = true;
 	m->vm[vm].forced = *map;
 	m->vm[vm].forced_vcpus = MIN(n, (size_t)CAPTURE_MAX_CPUS);
-	xdone(hostmap_epochs(m, vm));
+	hostmap_epochs(m, vm);
 }
 
 /*

@@ -169,7 +169,7 @@ static size_t regroup(struct hostmap *m, const int32_t *tid, size_t n, enum host
 	for (size_t i = 0; i < m->nvm; i++)
 		if (!m->vm[i].cap && !m->vm[i].paired && m->vm[i].of == i)
 			hostmap_vm_label(m, i);
-	xdone(hostmap_build(m));
+	hostmap_build(m);
 	return vm;
 }
 
@@ -211,7 +211,7 @@ void hostmap_adopt(struct hostmap *m, size_t vm, size_t from)
 			m->thread[i].vm = vm;
 	m->vm[vm].basis = m->vm[from].basis;
 	m->vm[from].empty = true;
-	xdone(hostmap_build(m));
+	hostmap_build(m);
 }
 
 static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_err *err)

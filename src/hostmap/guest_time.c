@@ -269,13 +269,6 @@ bool own_tsc_is_exact(const struct capture *cap)
 	return exact;
 }
 
-bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts)
-{
-	uint64_t hi;
-
-	return clock_link_down(&o->link, tsc, ts, &hi) >= 0;
-}
-
 bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width)
 {
 	uint64_t lo, hi;

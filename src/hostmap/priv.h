@@ -16,7 +16,7 @@ void hostmap_chain(struct hostmap *m);
 
 /* epochs.c: notes one event of a clock. */
 void hostmap_clock_event(struct hostmap *m, const struct event_type *ev, const struct rec *rec);
-/* Builds the epochs of one VM from what is known now. 0 or -ENOMEM. */
-int hostmap_epochs(struct hostmap *m, size_t vm) __must_check;
-/* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
-int hostmap_build(struct hostmap *m) __must_check;
+/* Builds the epochs of one VM from what is known now. */
+void hostmap_epochs(struct hostmap *m, size_t vm);
+/* Assigns the clock events to VMs and rebuilds all epochs. */
+void hostmap_build(struct hostmap *m);

@@ -216,15 +216,13 @@ void tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 		[TSC_RATE_PVCLOCK] = "kvm_pvclock_update",
 		[TSC_RATE_GUEST] = "capture of a guest",
 	};
-	char *text;
 
 	if (!r->source || r->source == TSC_RATE_CAPTURE)
 		return;
-	if (asprintf(&text, "%s%s", source[r->source],
-		     r->supposed ? ", if that guest's TSC is not scaled" : "") < 0)
-		memory_out();
 	free(cap->tsc_khz_source);
-	cap->tsc_khz_source = text;
+	cap->tsc_khz_source = xstrdup(
+		TEXTF("%s%s", source[r->source],
+		      r->supposed ? ", if that guest's TSC is not scaled" : ""));
 	cap->tsc_khz = r->khz;
 	cap->tsc_khz_min = r->min;
 	cap->tsc_khz_max = r->max;

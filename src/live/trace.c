@@ -211,8 +211,6 @@ static int kvmclock_begin(struct trace *t)
 	if (ret)
 		return ret;
 	v->epochs = epoch_vm_new(t->start);
-	if (!v->epochs)
-		return err_set(t->err, ENOMEM, "out of memory");
 	ret = read_maps(t);
 	for (size_t i = 0; i < v->nrecord && !ret; i++) {
 		struct trace_pvclock *r = &v->record[i];
