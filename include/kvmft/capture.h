@@ -530,6 +530,8 @@ void meta_raw(struct sbuf *line, const struct cap_raw *r);
 const struct cap_task *cap_task(const struct capture *c, int32_t tid);
 /* The vCPU that a CPU of a guest is: its APIC id where the capture has it, else its number. */
 uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
+/* The options of the clock that its machine should be recorded with, "--clock x86-tsc (...)". */
+const char *cap_clock_advice(const struct capture *cap);
 /* Are its stamps TSC cycles of the recorded machine? */
 bool cap_in_tsc(const struct capture *cap);
 /* The least number of vCPUs that a guest can have, by the numbers of its CPUs. */

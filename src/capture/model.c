@@ -283,6 +283,14 @@ uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 	return i && cap->cpu[i - 1].has_apicid ? cap->cpu[i - 1].apicid : cpu;
 }
 
+const char *cap_clock_advice(const struct capture *cap)
+{
+	const char *arch = cap->arch ?: cap->uname;
+
+	return arch && strstr(arch, "aarch64") ? "--clock mono_raw (trace-cmd: -C mono_raw)"
+					       : "--clock x86-tsc (trace-cmd: -C x86-tsc)";
+}
+
 bool cap_in_tsc(const struct capture *cap)
 {
 	return cap->unit_ns || (cap->clock && !strcmp(cap->clock, "x86-tsc"));

@@ -238,13 +238,12 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 		return err_lack(
 			err, ENOTSUP,
 			"%s: trace clock %s needs readings of that clock against the TSC, which the capture %s: record "
-			"with --clock x86-tsc (trace-cmd: -C x86-tsc)",
-			cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong");
+			"with %s",
+			cap->path, cap->clock, ret == -ENODATA ? "lacks" : "has wrong",
+			cap_clock_advice(cap));
 	}
-	return err_lack(err, ENOTSUP,
-			"%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
-			"(trace-cmd: -C x86-tsc)",
-			cap->path, cap->clock);
+	return err_lack(err, ENOTSUP, "%s: trace clock %s cannot be aligned: record with %s",
+			cap->path, cap->clock, cap_clock_advice(cap));
 }
 
 void own_tsc_free(struct own_tsc *o)

@@ -108,9 +108,9 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 	if (!tsc->cap->tsc_khz)
 		return err_lack(err, ENOTSUP,
 				"%s counts cycles, %s ns, and how fast that TSC runs is not known: "
-				"give it with --tsc-khz, or record both with --clock x86-tsc "
-				"(trace-cmd: -C x86-tsc)",
-				tsc->cap->path, tsc == &g->c ? host->path : guest->path);
+				"give it with --tsc-khz, or record both with %s",
+				tsc->cap->path, tsc == &g->c ? host->path : guest->path,
+				cap_clock_advice(host));
 	host->mixed = true;
 	g->scale.frac = 48;
 	g->scale.ratio = (uint64_t)(ns ? ((unsigned __int128)1000000 << 48) / host->tsc_khz

@@ -125,6 +125,15 @@ run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
 err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: ' "... needs events that do"
 
+# What would help there has another name on arm64, which has no TSC.
+ok "arm64" "$mkcap" --capture "$tmp/arm64.dat" "$top/tests/golden/report-arm64.txt"
+sed -i 's/x86-tsc/counter/g' "$tmp/arm64.dat/meta"
+for host in "arm64:mono_raw (trace-cmd: -C mono_raw)" "long.counter:x86-tsc (trace-cmd: -C x86-tsc)"; do
+	run "$kvmft" merge "$tmp/${host%%:*}.dat" "$tmp/local.dat"
+	status_is 4 "a host in a count, ${host%%:*}"
+	ok "... the clock to record with" grep -F "trace clock counter cannot be aligned: record with --clock ${host#*:}" "$err"
+done
+
 # A TSC offset is in cycles: where the clocks of both sides count ns, it is not theirs.
 {
 	echo "2 5000000070000 900 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=77"
