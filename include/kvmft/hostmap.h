@@ -126,6 +126,7 @@ struct hostmap_vm {
 	enum hostmap_basis basis;
 	size_t same;	/* another one that had this pid, set before; HOSTMAP_END: none */
 	size_t threads; /* index of its first one; HOSTMAP_END: none are known */
+	bool several; /* of its vCPUs have threads */
 	bool empty;  /* its threads turned out to belong to another */
 	bool paired; /* it has a guest capture: its threads stay */
 	struct epoch_vm *epochs;
@@ -176,6 +177,7 @@ struct hostmap {
 	struct hostmap_thread *thread;
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index into thread */
+	struct u64map by_vcpu; /* vm << 32 | vcpu → the same */
 	/* by tid: index + 1 of the last thread with these bits; 0: there is none with them */
 	uint32_t near[HOSTMAP_NEAR];
 	struct u64map tgid_of; /* tid → tgid, from the capture's tasks */

@@ -202,15 +202,21 @@ static inline int scan_event(void *arg, const struct rec *rec)
 
 void hostmap_chain(struct hostmap *m)
 {
-	for (size_t i = 0; i < m->nvm; i++)
+	u64map_free(&m->by_vcpu);
+	for (size_t i = 0; i < m->nvm; i++) {
 		m->vm[i].threads = HOSTMAP_END;
+		m->vm[i].several = false;
+	}
 	for (size_t i = m->nthread; i-- > 0;) {
 		struct hostmap_thread *t = &m->thread[i];
+		struct hostmap_vm *v = t->vm == HOSTMAP_END ? NULL : &m->vm[t->vm];
 
-		if (t->vm == HOSTMAP_END)
+		if (!v)
 			continue;
-		t->next = m->vm[t->vm].threads;
-		m->vm[t->vm].threads = i;
+		v->several |= v->threads != HOSTMAP_END && m->thread[v->threads].vcpu != t->vcpu;
+		t->next = v->threads;
+		v->threads = i;
+		xu64map_put(&m->by_vcpu, (uint64_t)t->vm << 32 | t->vcpu, i); /* the first one stays */
 	}
 }
 
@@ -306,6 +312,7 @@ void hostmap_free(struct hostmap *m)
 	free(m->event);
 	u64map_free(&m->by_pid);
 	u64map_free(&m->by_tid);
+	u64map_free(&m->by_vcpu);
 	u64map_free(&m->tgid_of);
 	u64map_free(&m->last_write);
 	own_tsc_free(m->own);
@@ -337,12 +344,9 @@ const struct hostmap_thread *hostmap_thread_far(const struct hostmap *m, int32_t
 
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id)
 {
-	const struct hostmap_thread *t;
+	uint64_t at;
 
-	hostmap_each_thread(m, vm, t)
-		if (t->vcpu == id)
-			return t;
-	return NULL;
+	return u64map_get(&m->by_vcpu, (uint64_t)m->vm[vm].of << 32 | id, &at) ? &m->thread[at] : NULL;
 }
 
 size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm)

@@ -262,20 +262,15 @@ void lat_irq_accept(struct lat *l, const struct lat_in *in)
 /* The vCPU that took the last such one, or the only one; *homeless: the first, until told. */
 static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
 {
-	const struct hostmap_thread *t, *first = NULL;
+	const struct hostmap_vm *of = &l->map->vm[l->map->vm[vm].of];
 	uint64_t id;
 
 	*homeless = false;
 	if (u64map_get(&l->irq_vcpu, (uint64_t)vm << 32 | number, &id) && id != UINT64_MAX)
 		return lat_vcpu_get(l, vm, (uint32_t)id);
-	hostmap_each_thread(l->map, vm, t) {
-		first = first ?: t;
-		*homeless = t->vcpu != first->vcpu;
-		if (*homeless)
-			break;
-	}
-	if (!l->guest[vm].home && first)
-		l->guest[vm].home = lat_vcpu_get(l, vm, first->vcpu);
+	*homeless = of->several;
+	if (!l->guest[vm].home && of->threads != HOSTMAP_END)
+		l->guest[vm].home = lat_vcpu_get(l, vm, l->map->thread[of->threads].vcpu);
 	return l->guest[vm].home ? lat_vcpu_get(l, vm, l->guest[vm].home->id) : NULL;
 }
 

@@ -397,16 +397,15 @@ static void html_epoch(struct out *o, const struct out_epoch *e)
 	struct html *h = o->priv;
 	struct tl_item i = { .kind = TL_EVENT, .src = tl_source(o->t, 0), .host = e->host,
 			     .cpu = TL_NO_CPU, .vm = (int64_t)e->vm, .vcpu = -1 };
-	const struct hostmap_thread *thread;
+	const struct hostmap_thread *thread = hostmap_vcpu(tl_hostmap(o->t), e->vm, e->vcpu);
 	uint64_t at[ARRAY_SIZE(names)], t, w;
 
 	if (e->first)
 		return;
-	hostmap_each_thread(tl_hostmap(o->t), e->vm, thread)
-		if (thread->vcpu == e->vcpu) {
-			i.vcpu = e->vcpu;
-			i.tid = thread->tid;
-		}
+	if (thread) {
+		i.vcpu = e->vcpu;
+		i.tid = thread->tid;
+	}
 	if (!h->epochs) {
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 			at[k] = html_text(h, names[k]);

@@ -180,7 +180,6 @@ static void pf_irq_line(struct out *o, const struct tl_item *i, const struct evi
 {
 	const struct hostmap *map = tl_hostmap(o->t);
 	ssize_t vm = i->vm < 0 && !i->src->link ? hostmap_task_vm(map, i->tid) : (ssize_t)i->vm;
-	const struct hostmap_thread *thread, *only = NULL;
 	uint64_t vcpu, number, level;
 	struct pf *p = o->priv;
 	struct pf_irqs *q;
@@ -191,12 +190,11 @@ static void pf_irq_line(struct out *o, const struct tl_item *i, const struct evi
 		return;
 	vm = (ssize_t)map->vm[vm].of;
 	if (number >= p->irq_kind->shared) {
-		hostmap_each_thread(map, (size_t)vm, thread) {
-			if (only && only->vcpu != thread->vcpu)
-				return;
-			only = thread;
-		}
-		vcpu = only ? only->vcpu : vcpu;
+		const struct hostmap_vm *v = &map->vm[vm];
+
+		if (v->several)
+			return;
+		vcpu = v->threads != HOSTMAP_END ? map->thread[v->threads].vcpu : vcpu;
 	}
 	q = irqs_of(p, vm, vcpu);
 	if (!level && number < p->irq_kind->shared && !q->of[number].injected)

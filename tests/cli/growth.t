@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
@@ -270,6 +270,12 @@ make_text_rips() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-
 	printf " c-%d [000] 1.%07d: kvm_entry: vcpu 0, rip 0x1\n", i, 20 * i + 10 } }' >file; }
 # vCPUs of one VM, the last one first
 make_text_down() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-%d [000] 1.%07d: kvm_entry: vcpu %d, rip 0x1\n", i, 10 * i, n - i }' >file; }
+# ... and interrupts for as many that it does not have
+make_text_accepts()
+{
+	make_text_down
+	awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-1 [000] d..1. 2.%06d: kvm_apic_accept_irq: apicid %x vec 48 (Fixed|edge)\n", i, n + i }' >>file
+}
 # ... beside that of a guest
 make_vms_ran()
 {
@@ -465,6 +471,7 @@ grows text_robbed 1000 latency sched file
 grows text_fetched 4000 latency mem file
 grows text_ready 4000 latency sched file
 grows text_vcpus 4000 latency all file
+grows text_accepts 4000 merge -q --format perfetto --force -o out.pf file
 # A VM takes no more memory than its lines do, a few times over, and its row of metrics no look at all others.
 grows text_others 5000 latency --format openmetrics --from-event 'kvm:*' --to-event 'kvm:*' file
 ok "what lies between two events: $(cut -d ' ' -f 2 costs | tail -n 1) kB for $(wc -c <file) bytes" \
