@@ -81,9 +81,7 @@ bool win_was_late(const struct windows *w);
 void win_go_on(struct windows *w, const struct timeline *t);
 /* To be called before figures are requested; more may be fed later. */
 void win_finish(struct windows *w);
-size_t win_count(const struct windows *w);
-const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);
-/* Those of one VM by their ids, after win_finish(): the one after v; NULL: the first; after the last. */
+/* Those of one VM by id, after win_finish(): the one after v; NULL: the first; after the last. */
 const struct win_vcpu *win_next(const struct windows *w, size_t vm, const struct win_vcpu *v);
 #define win_each_vcpu(w, vm, v) \
 	for (const struct win_vcpu *v = win_next(w, vm, NULL); v; v = win_next(w, vm, v))

@@ -340,11 +340,18 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 }
 
 /* A segment has just gone; or a recorder that began has not yet written which VM its guest is. */
-static bool may_come(const struct merge *m, const struct follow_pass *pass, int ret,
-		     unsigned int tries)
+static bool may_come(const struct merge *m, const struct follow_pass *pass, const char *host,
+		     int ret, unsigned int tries)
 {
 	if (ret == -ENOENT && tries < MAX_TRIES)
 		return true;
+	/* ... and segments of the host go faster than passes read them: one will do. */
+	if (ret == -ENOENT && !pass->guest && m->v.f && !was_told_to_end() && !access(host, F_OK)) {
+		if (tries == MAX_TRIES)
+			cli_note("events come faster than they are read: what is removed before is "
+				 "not shown");
+		return true;
+	}
 	return !m->v.f && !pass->last && m->v.err->code != KVMFT_USAGE &&
 	       (tries < MAX_TRIES || util_now_ns() - m->begin_ns < FIRST_NS) && !was_told_to_end();
 }
@@ -369,17 +376,6 @@ static bool go_without(struct merge *m, unsigned int *tries)
 	m->left_out = true;
 	m->begin_ns = util_now_ns();
 	*tries = 0;
-	return true;
-}
-
-/* Segments of the host are removed faster than a pass reads them: one will do. */
-static bool too_fast(const struct merge *m, const struct follow_pass *pass, const char *host, int ret,
-		     unsigned int tries)
-{
-	if (ret != -ENOENT || pass->guest || !m->v.f || was_told_to_end() || access(host, F_OK))
-		return false;
-	if (tries == MAX_TRIES)
-		cli_note("events come faster than they are read: what is removed before is not shown");
 	return true;
 }
 
@@ -408,8 +404,7 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 		ret = follow_pass(m->f, &pass, m->v.err);
 		ret = ret ?: merge_pass(m, &pass);
 		tries = ret ? tries + 1 : 0;
-		if (ret && (may_come(m, &pass, ret, tries) || go_without(m, &tries) ||
-			    too_fast(m, &pass, argv[0], ret, tries))) {
+		if (ret && (may_come(m, &pass, argv[0], ret, tries) || go_without(m, &tries))) {
 			*m->v.err = (struct kvmft_err){ .text = "" };
 			pass.last = false;
 			ret = 0;

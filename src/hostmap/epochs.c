@@ -219,7 +219,8 @@ void hostmap_build(struct hostmap *m)
 }
 
 COMPARE(same_event, struct hostmap_event,
-	ORDER(x->ts, y->ts) ?: ORDER(x->kind, y->kind) ?: ORDER(x->tid, y->tid) ?: ORDER(x->vcpu, y->vcpu));
+	ORDER(x->ts, y->ts) ?: ORDER(x->kind, y->kind) ?: ORDER(x->tid, y->tid)
+				?: ORDER(x->vcpu, y->vcpu));
 
 void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 {

@@ -216,7 +216,7 @@ void hostmap_chain(struct hostmap *m)
 		v->several |= v->threads != HOSTMAP_END && m->thread[v->threads].vcpu != t->vcpu;
 		t->next = v->threads;
 		v->threads = i;
-		xu64map_put(&m->by_vcpu, (uint64_t)t->vm << 32 | t->vcpu, i); /* the first one stays */
+		xu64map_put(&m->by_vcpu, (uint64_t)t->vm << 32 | t->vcpu, i); /* the first stays */
 	}
 }
 
@@ -344,9 +344,10 @@ const struct hostmap_thread *hostmap_thread_far(const struct hostmap *m, int32_t
 
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id)
 {
+	const uint64_t key = (uint64_t)m->vm[vm].of << 32 | id;
 	uint64_t at;
 
-	return u64map_get(&m->by_vcpu, (uint64_t)m->vm[vm].of << 32 | id, &at) ? &m->thread[at] : NULL;
+	return u64map_get(&m->by_vcpu, key, &at) ? &m->thread[at] : NULL;
 }
 
 size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm)

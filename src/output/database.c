@@ -662,18 +662,17 @@ void db_walked(struct db *d, const struct windows *w)
 	for (size_t i = 0; i < m->nvm; i++)
 		if (m->vm[i].of == i && !m->vm[i].empty)
 			put_vm(d, i);
-	for (size_t i = 0; w && i < win_count(w); i++) {
-		const struct win_vcpu *v = win_vcpu(w, i);
-
-		db_put_vcpu(d, (int64_t)v->vm, v->vcpu);
-		sq_s64(d->sq, (int64_t)v->s.checked);
-		sq_s64(d->sq, (int64_t)v->s.inside);
-		sq_s64(d->sq, (int64_t)v->s.outside);
-		sq_s64(d->sq, (int64_t)v->s.unchecked);
-		sq_known(d->sq, v->s.has_early, v->s.early);
-		sq_known(d->sq, v->s.has_late, v->s.late);
-		db_add(d, DB_ALIGNMENT);
-	}
+	for (size_t i = 0; w && i < m->nvm; i++)
+		win_each_vcpu(w, i, v) {
+			db_put_vcpu(d, (int64_t)v->vm, v->vcpu);
+			sq_s64(d->sq, (int64_t)v->s.checked);
+			sq_s64(d->sq, (int64_t)v->s.inside);
+			sq_s64(d->sq, (int64_t)v->s.outside);
+			sq_s64(d->sq, (int64_t)v->s.unchecked);
+			sq_known(d->sq, v->s.has_early, v->s.early);
+			sq_known(d->sq, v->s.has_late, v->s.late);
+			db_add(d, DB_ALIGNMENT);
+		}
 	/* After the walk: the names of the types of chains, which become better until then. */
 	for (unsigned int id = 0; d->lat && id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);

@@ -508,29 +508,14 @@ static void settle_ends(struct windows *w, struct win_vcpu *v)
 
 COMPARE(win_order, struct win_vcpu *, ORDER((*x)->vm, (*y)->vm) ?: ORDER((*x)->vcpu, (*y)->vcpu));
 
-/* Links the vCPUs of each VM. */
-static void win_link(struct windows *w)
+void win_finish(struct windows *w)
 {
 	const size_t n = w->by_key.n;
 	_cleanup_free_ struct win_vcpu **by = xcalloc(n + 1, sizeof(*by));
 
-	for (size_t k = 0; k < n; k++)
-		by[k] = &w->v[k];
-	array_sort(by, n, win_order);
-	u64map_free(&w->first);
-	for (size_t k = n; k--;) { /* from the last on */
-		uint64_t *first = xu64map_at(&w->first, by[k]->vm);
-
-		by[k]->next = (size_t)*first;
-		*first = (uint64_t)(by[k] - w->v) + 1;
-	}
-}
-
-void win_finish(struct windows *w)
-{
 	/* If the host's recording had ended already, nothing is known about what came after. */
-	for (size_t k = 0; k < w->by_key.n; k++) {
-		struct win_vcpu *v = &w->v[k];
+	for (size_t k = 0; k < n; k++) {
+		struct win_vcpu *v = by[k] = &w->v[k];
 
 		account_run(w, v);
 		if (v->pending && v->pending_last < w->last_host)
@@ -539,7 +524,14 @@ void win_finish(struct windows *w)
 			settle_unknown(w, v);
 		settle_ends(w, v);
 	}
-	win_link(w);
+	array_sort(by, n, win_order);
+	u64map_free(&w->first);
+	for (size_t k = n; k--;) { /* those of each VM, from the last on */
+		uint64_t *first = xu64map_at(&w->first, by[k]->vm);
+
+		by[k]->next = (size_t)*first;
+		*first = (uint64_t)(by[k] - w->v) + 1;
+	}
 }
 
 const struct win_vcpu *win_next(const struct windows *w, size_t vm, const struct win_vcpu *v)
@@ -547,16 +539,6 @@ const struct win_vcpu *win_next(const struct windows *w, size_t vm, const struct
 	uint64_t at = v ? v->next : 0;
 
 	return (v || u64map_get(&w->first, vm, &at)) && at ? &w->v[at - 1] : NULL;
-}
-
-size_t win_count(const struct windows *w)
-{
-	return w->by_key.n;
-}
-
-const struct win_vcpu *win_vcpu(const struct windows *w, size_t i)
-{
-	return &w->v[i];
 }
 
 void win_total(const struct windows *w, int64_t vm, struct win_stats *s)

@@ -243,7 +243,7 @@ static void test_ends(void **state __unused_arg)
 	assert_int_equal(a.total.unchecked, 96);
 	assert_int_equal(a.total.apart, 91);
 	assert_int_equal(a.share, 18 * 100 / 23);
-	s = win_vcpu(x.w, 0)->slice;
+	s = win_next(x.w, 0, NULL)->slice;
 	for (size_t i = 0; i < WIN_SLICES; i++)
 		inside += s[i].inside;
 	assert_int_equal(inside, 18);
@@ -287,7 +287,7 @@ static void test_slices(void **state)
 	assert_int_equal(from, 1000);
 	assert_true(width * WIN_SLICES > 2000ull * 100000);
 	for (size_t i = 0; i < WIN_SLICES; i++)
-		sum += win_vcpu(x.w, 0)->slice[i].inside;
+		sum += win_next(x.w, 0, NULL)->slice[i].inside;
 	assert_int_equal(sum, 2000);
 	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
