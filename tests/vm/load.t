@@ -13,12 +13,10 @@ rig load --timeout 900 --env "LOAD_PAIRS=$pairs"
 run "$kvmft" latency sched --format json --worst 0 "$rig/host"
 status_is 0 "latency sched"
 total() { jq "[.$1.groups[].stages.total.total_ns] | add" "$out"; }
-sched=$(total sched) by=$(total stealer) kernel=$(fact run_delay)
-echo "# ns: $kernel by the kernel, $sched by latency sched, $by by who had the CPU; $(jq -c .sched.counts "$out")"
+sched=$(total sched) kernel=$(fact run_delay)
+echo "# ns: $kernel by the kernel, $sched by latency sched; $(jq -c .sched.counts "$out")"
 off=$(((sched - kernel) * 10000 / kernel))
 ok "all that vCPUs waited, within 1 % of the kernel's (run_delay): $off of 10,000 off" test "$off" -ge -100 -a "$off" -le 100
-off=$(((by - sched) * 10000 / sched))
-ok "... and who had the CPU meanwhile: $off of 10,000 off" test "$off" -ge -10 -a "$off" -le 10
 
 # judge BEFORE AFTER: of exits for each port that is written to
 judge()
