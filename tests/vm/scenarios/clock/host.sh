@@ -159,9 +159,11 @@ if [ "${CLOCK_LOST:-1}" = 1 ]; then
 	kill "$clockvm"
 fi
 
-# As if it were suspended, but for what the machine's firmware does then. Not with a root on 9p, which does not come
-# back.
-if [ "$RIG_CPU" = intel ] && echo core >/sys/power/pm_test; then
+# As if it were suspended, but for what the machine's firmware does then. A root on 9p does not come back if devices
+# sleep: on QEMU only all tasks are frozen, vCPUs among them, after KVM was told.
+level=freezer
+[ "$RIG_CPU" != intel ] || level=core
+if echo $level >/sys/power/pm_test; then
 	echo 1 >/sys/module/suspend/parameters/pm_test_delay
 	fact suspends "${CLOCK_SUSPENDS:=3}"
 	for n in $(seq "$CLOCK_SUSPENDS"); do
