@@ -122,8 +122,9 @@ static void add_sentence(const struct advise *a, size_t vm, enum advice is,
 	if (is == ADVICE_APICV && v->inhibits && v->inhibit_gaps == a->gaps) {
 		sbuf_add(b, " (inhibited"); /* "for 812 ms by PIT_REINJ)" */
 		if (a->cap->tsc_khz && v->last > v->inhibited)
-			sbuf_addf(b, " for %" PRIu64 " ms", tsc_cycles_to_ns(v->last - v->inhibited,
-									     a->cap->tsc_khz) / 1000000);
+			sbuf_addf(b, " for %" PRIu64 " ms",
+				  tsc_cycles_to_ns(v->last - v->inhibited, a->cap->tsc_khz) /
+					  1000000);
 		sbuf_add(b, " by ");
 		event_apicv_inhibits(a->cap, v->inhibits, b);
 		sbuf_addc(b, ')');

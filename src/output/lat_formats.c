@@ -308,8 +308,8 @@ static const struct hostmap_vm *vm_at(const struct lat_view *v, size_t vm)
 	return &tl_hostmap(v->t)->vm[vm];
 }
 
-static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm, const char *suffix,
-		   struct sbuf *b)
+static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm,
+		   const char *suffix, struct sbuf *b)
 {
 	sbuf_addf(b, "kvmft_latency_seconds%s{", suffix);
 	metric_label(b, "analysis", d->name);

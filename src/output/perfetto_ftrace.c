@@ -7,7 +7,7 @@
  * A message is a line of the table: the field of FtraceEvent that it is, whether Perfetto makes
  * something of it (a state of a thread, a slice, a name), and its fields, as the kernel calls them,
  * with their numbers: "name=number", then "s" where it is text, "*" where it is repeated, and "!"
- * where the message tells nothing without it. All numbers are varints, so their sizes do not matter.
+ * where the message tells nothing without it. All numbers are varints: their sizes do not matter.
  *
  * What is not in the table, or has fields that the message has no place for, becomes an event with
  * a description of its own (FtraceEventBundle.generic_event_descriptors), with all fields: but for

@@ -198,9 +198,9 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		}
 		if (g->a.total.checked)
 			text_slices(v, g, b);
-		/* Has a side no such access? A trace.dat has formats of events not recorded, too. */
-		for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-			const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+		/* Has a side no such access? A trace.dat has formats of others, too. */
+		for (enum msr_pair k = 0; k < MSR_PAIR_KINDS; k++) {
+			const struct msr_pair_stats *s = msr_pairs_get(v->pairs, g->g->vm, k);
 
 			host += s ? s->n + s->alone_host : 0;
 			guest += s ? s->n + s->alone_guest : 0;

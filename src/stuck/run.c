@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * run.c: `kvmft stuck` from its options to its result, and a vCPU's thread in /proc. Nothing here takes
- * a lock of the VMM's memory, which a hanging VMM may hold: that rules out cmdline, maps and the like.
+ * run.c: `kvmft stuck` from its options to its result, and a vCPU's thread in /proc. Nothing here
+ * takes a lock of the VMM's memory, which a hanging VMM may hold: that rules out cmdline, maps and
+ * the like.
  */
 #include "room.h"
 
