@@ -118,6 +118,8 @@ struct cmd {
 	int (*release)(
 		void *opts); /* may be NULL; frees what parsing and output() made beyond lists */
 	int min_args, max_args;	    /* operands; max -1 = any */
+	/* Where the values of cli_common are in its option struct; 0: it has no use for them. */
+	uint32_t color, wide, quiet, khz, syms;
 	bool options_first; /* what follows the first operand is not ours: a COMMAND */
 	bool numbers;	    /* operands may be negative numbers: -5 is not an option */
 	/* Before all else: replaces the directory of a session by its captures. May be NULL. */
@@ -143,6 +145,12 @@ struct opt_gone {
 	char letter; /* '\0': it had none */
 };
 extern const struct opt_gone kvmft_gone[];
+
+/* Options of every command; their offset is that of the place's in struct cmd. */
+extern const struct opt cli_common[];
+/* The next option of a command after o (NULL: the first): its own, then common ones; or NULL. */
+const struct opt *opt_next(const struct cmd *c, const struct opt *o);
+bool opt_is_common(const struct opt *o);
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
 /* Names of those left out of this build (SMALL=1), NULL-terminated. */

@@ -257,5 +257,5 @@ int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t le
 		    const uint64_t *mean, double error) __must_check;
 void diff_tables_sort(struct diff_tables *t); /* what changed most is first */
 
-/* output/diff_out.c: the first `top` rows, 0: all; format: text, csv or json. */
-void diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b);
+/* output/diff_out.c; format: text, csv or json. */
+void diff_tables_print(const struct diff_tables *t, const char *format, struct sbuf *b);

@@ -97,9 +97,10 @@ enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_
 struct exits_config {
 	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
 	const char *tids, *vm, *file;
-	bool alltids, time, latency, top, per_vm;
+	bool alltids, time, latency, top;
 	int format; /* enum exits_format, -1 = not given */
 	int engine; /* enum exits_engine_choice, -1 = not given */
+	int per_vm; /* 1: of VMs, not of threads */
 };
 
 /* Can path be replaced by a table? 0 or -errno with err set. */

@@ -158,7 +158,6 @@ void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 struct diff_doc {
 	const struct diff *d;
 	const char *what; /* name of the class of exits */
-	size_t top;	  /* rows; 0 = all */
 	bool all;	  /* text and CSV: also rows within noise; JSON always has all */
 	bool color;	  /* text may have colours */
 	unsigned int width; /* of a terminal: sentences are wrapped; 0 = they are not */

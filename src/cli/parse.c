@@ -25,6 +25,61 @@ const char *const cli_exits[KVMFT_EXITS] = {
 
 const char *const cli_formats[] = { "text", "json", "csv", NULL };
 
+const struct opt cli_common[] = {
+	OPTION('q', "quiet", OPT_FLAG, struct cmd, quiet, NULL,
+	       "nothing on standard error unless something is wrong"),
+	OPTION_CHOICE(0, "color", struct cmd, color, "WHEN", color_names,
+		      "colours (default: auto, on a terminal without NO_COLOR)"),
+	OPTION(0, "wide", OPT_FLAG, struct cmd, wide, NULL, "on a terminal: do not cut long lines"),
+	OPTION(0, "tsc-khz", OPT_U64, struct cmd, khz, "KHZ",
+	       "frequency of the host's TSC, instead of what recordings say"),
+	OPTION(0, "guest-kallsyms", OPT_LIST, struct cmd, syms, "[SEL=]FILE",
+	       "names of a guest's functions: its /proc/kallsyms, read as root since it booted,\n"
+	       "or a capture of it with --symbols; SEL names the VM where there are several"),
+	OPTION(0, "guest-vmlinux", OPT_LIST, struct cmd, syms, "[SEL=]FILE",
+	       "... or its kernel's ELF file with symbols, ..."),
+	OPTION(0, "guest-kaslr", OPT_LIST, struct cmd, syms, "[SEL=]N",
+	       "... which KASLR moved up by N bytes"),
+	OPTION(0, "guest-modules", OPT_LIST, struct cmd, syms, "[SEL=]FILE",
+	       "its /proc/modules: names the module where a function is not known"),
+	OPT_END,
+};
+#define COMMON_ALL  3 /* the first ones; others are of commands that have a place for them */
+#define COMMON_SYMS 4 /* from here on one after the other at that place */
+
+bool opt_is_common(const struct opt *o)
+{
+	return o >= cli_common && o < cli_common + ARRAY_SIZE(cli_common);
+}
+
+/* In the option struct of a command; 0: it has no use for it. */
+static size_t common_place(const struct cmd *c, const struct opt *o)
+{
+	uint32_t at;
+
+	memcpy(&at, (const char *)c + o->offset, sizeof(at));
+	return at && o > cli_common + COMMON_SYMS
+		       ? at + (size_t)(o - cli_common - COMMON_SYMS) * sizeof(struct str_list) : at;
+}
+
+/* Of a parsed option; NULL: it has none. */
+static void *opt_field(const struct cmd *c, const struct opt *o, void *opts)
+{
+	const size_t at = opt_is_common(o) ? common_place(c, o) : o->offset;
+
+	return at || !opt_is_common(o) ? (char *)opts + at : NULL;
+}
+
+const struct opt *opt_next(const struct cmd *c, const struct opt *o)
+{
+	o = o ? o + 1 : c->opts;
+	if (!o->name && !opt_is_common(o) && !c->verbs)
+		o = cli_common;
+	while (o->name && opt_is_common(o) && o >= cli_common + COMMON_ALL && !common_place(c, o))
+		o++;
+	return o->name ? o : NULL;
+}
+
 /* Up to a blank outside of `...`: a command that is quoted can be copied as it is. */
 static size_t quoted_len(const char *text)
 {
@@ -97,8 +152,8 @@ static bool opt_is_usual(const struct cmd *c, const struct opt *o)
 {
 	size_t len = strlen(o->name);
 
-	if (!c->groups)
-		return true;
+	if (!c->groups || opt_is_common(o))
+		return !opt_is_common(o);
 	for (const char *at = c->groups; *at && *at != '\n'; at += strspn(at, " ")) {
 		size_t n = strcspn(at, " \n");
 
@@ -134,10 +189,10 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 	col = 0;
 	lead = fprintf(f, "usage: kvmft %s", c->name);
 	col = (size_t)lead;
-	for (const struct opt *o = c->opts; o->name; o++) {
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) {
 		struct sbuf b = { 0 };
 
-		if (o->flags & OPT_HIDDEN || (!all && !opt_is_usual(c, o)))
+		if (o->flags & OPT_HIDDEN || opt_is_common(o) || (!all && !opt_is_usual(c, o)))
 			continue;
 		if (o->short_name)
 			sbuf_addf(&b, " [-%c", o->short_name);
@@ -172,10 +227,10 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 	fputs("\noptions:\n", f);
 	if (c->groups)
 		group = print_opt_group(c, c->groups, f);
-	for (const struct opt *o = c->opts; o->name; o++) {
-		if (!c->groups && !(o->flags & OPT_HIDDEN))
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) {
+		if (!c->groups && !(o->flags & OPT_HIDDEN) && !opt_is_common(o))
 			cli_print_opt(o, f);
-		more += !opt_is_usual(c, o);
+		more += !(o->flags & OPT_HIDDEN) && !opt_is_usual(c, o);
 	}
 	fprintf(f, "  %-26s %s\n", "-h, --help", "print this text");
 	fprintf(f, "  %-26s %s\n", "    --version", "print name and version");
@@ -185,6 +240,11 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 		fprintf(f, "\n%.*s:\n", (int)strcspn(group, ":"), group);
 		group = print_opt_group(c, group + strcspn(group, ":") + 2, f);
 	}
+	if (all)
+		fputs("\ncommon options:\n", f);
+	for (const struct opt *o = opt_next(c, NULL); all && o; o = opt_next(c, o))
+		if (opt_is_common(o))
+			cli_print_opt(o, f);
 	if (c->examples)
 		fprintf(f, "\nexamples:\n%s\n", c->examples);
 }
@@ -206,7 +266,7 @@ void cli_print_list(const struct cmd *c, FILE *f)
 		fprintf(f, "%s\t%s\n", (*v)->name, (*v)->summary);
 	if (c->first)
 		list_opt(c, c->first, f);
-	for (const struct opt *o = c->opts; o->name; o++)
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o))
 		if (!(o->flags & OPT_HIDDEN))
 			list_opt(c, o, f);
 	fprintf(f, "%s\thelp\th\t\tprint this text\t\n", c->name);
@@ -336,9 +396,10 @@ int cli_flush(struct kvmft_err *err)
 struct cli_tables {
 	struct option longs[CLI_MAX_OPTS + 3];
 	char shorts[2 * CLI_MAX_OPTS + 4];
+	const struct opt *opt[CLI_MAX_OPTS];
 };
 
-static void cli_build(const struct cmd *c, struct cli_tables *t)
+static int cli_build(const struct cmd *c, struct cli_tables *t)
 {
 	size_t n = 0, s = 0;
 
@@ -346,8 +407,12 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	if (c->options_first || c->numbers)
 		t->shorts[s++] = '+';
 	t->shorts[s++] = ':';
-	for (const struct opt *o = c->opts; o->name && n < CLI_MAX_OPTS; o++, n++) {
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o), n++) {
 		bool has_arg = o->arg && !(o->flags & OPT_MAYBE);
+
+		if (n == CLI_MAX_OPTS)
+			return -E2BIG;
+		t->opt[n] = o;
 		t->longs[n].name = o->name;
 		t->longs[n].has_arg = has_arg  ? required_argument
 				      : o->arg ? optional_argument
@@ -364,6 +429,7 @@ static void cli_build(const struct cmd *c, struct cli_tables *t)
 	t->longs[n].name = "version";
 	t->longs[n].val = CLI_LONG_VERSION;
 	t->shorts[s++] = 'h';
+	return 0;
 }
 
 /* Which of its words the n characters of text are. */
@@ -408,9 +474,11 @@ static const struct {
 	[OPT_DURATION] = { parse_duration, "a duration such as 250ms, 10s or 5m" },
 };
 
-static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err *err)
+static int cli_set(const struct cmd *c, const struct opt *o, void *opts, char *text,
+		   struct kvmft_err *err)
 {
-	void *field = (char *)opts + o->offset;
+	int nowhere;
+	void *field = opt_field(c, o, opts) ?: &nowhere;
 	struct opt_u64 *u = field;
 	struct str_list *l = field;
 	int i;
@@ -467,14 +535,14 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 					 val ? (char[]){ (char)val, '\0' } : word, g->instead);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
-	for (const struct opt *o = c->opts; o->name; o++) /* like this word, up to its "=" */
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) /* up to its "=" */
 		begin += str_starts(word, "--") && word[2] &&
 			 !strncmp(o->name, word + 2, strcspn(word + 2, "="));
 	if (begin > 1)
 		return err_usage(err,
 				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",
 				 (int)strcspn(word, "="), word, c->name);
-	for (const struct opt *o = c->opts; o->name; o++) {
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) {
 		snprintf(name, sizeof(name), "--%s", o->name);
 		if (!(o->flags & OPT_HIDDEN))
 			near_offer(&near, o->name, name);
@@ -505,16 +573,14 @@ int operands_end(struct operands *o, int ret)
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct cli_tables t;
-	const struct opt *opt;
+	const struct opt **opt;
 	int val, ret, kept = 0, first;
-	size_t n = 0;
 
-	while (c->opts[n].name)
-		n++;
-	if (n > CLI_MAX_OPTS)
+	if (cli_build(c, &t))
 		return err_set(err, E2BIG, "option table of %s is too long", c->name);
-	cli_build(c, &t);
 	memset(opts, 0, c->opts_size);
+	if (c->color)
+		*(int *)((char *)opts + c->color) = -1;
 	for (const struct opt *o = c->opts; o->name; o++)
 		if (o->type == OPT_CHOICE)
 			*(int *)((char *)opts + o->offset) = -1;
@@ -543,10 +609,10 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			return err_usage(err, "option %s needs an argument", argv[optind - 1]);
 		if (val == '?')
 			return cli_unknown(c, argv, optopt, err);
-		opt = val >= CLI_LONG_BASE ? &c->opts[val - CLI_LONG_BASE] : c->opts;
-		while (val < CLI_LONG_BASE && opt->short_name != val)
+		opt = val >= CLI_LONG_BASE ? &t.opt[val - CLI_LONG_BASE] : t.opt;
+		while (val < CLI_LONG_BASE && (*opt)->short_name != val)
 			opt++;
-		ret = cli_set(opt, opts, optarg, err);
+		ret = cli_set(c, *opt, opts, optarg, err);
 		if (ret)
 			return ret;
 	}
@@ -573,8 +639,8 @@ void cli_free(const struct cmd *c, void *opts)
 {
 	if (c->release)
 		c->release(opts);
-	for (const struct opt *o = c->opts; o->name; o++) {
-		struct str_list *l = (void *)((char *)opts + o->offset);
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) {
+		struct str_list *l = opt_field(c, o, opts);
 
 		if (o->type != OPT_LIST && o->type != OPT_EVENTS)
 			continue;
@@ -614,7 +680,7 @@ static void describe_opt(const struct cmd *c, const struct opt *o, struct json *
 	json_put_str(j, "argument", o->arg && o->flags & OPT_MAYBE ? TEXTF("[=%s]", o->arg) : o->arg);
 	json_put_str(j, "type", opt_types[o->type]);
 	json_put_bool(j, "repeats", o->type == OPT_LIST || o->type == OPT_EVENTS);
-	json_put_bool(j, "usual", o->name && opt_is_usual(c, o));
+	json_put_bool(j, "usual", c && o->name && opt_is_usual(c, o));
 	json_put_array(j, "words");
 	for (size_t i = 0; opt_word(o, i); i++)
 		json_str(j, opt_word(o, i));
@@ -644,6 +710,11 @@ static void describe_cmd(const struct cmd *c, struct json *j)
 		if (!(o->flags & OPT_HIDDEN))
 			describe_opt(c, o, j);
 	json_array_end(j);
+	json_put_array(j, "common_options");
+	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o))
+		if (opt_is_common(o))
+			json_str(j, TEXTF("--%s", o->name));
+	json_array_end(j);
 	json_put_array(j, "examples");
 	for (const char *at = c->examples; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
 		at += strspn(at, " ");
@@ -670,6 +741,10 @@ int cli_describe(const struct cmd *only, const char *version, FILE *f)
 		json_put_str(&j, "means", cli_exits[i]);
 		json_object_end(&j);
 	}
+	json_array_end(&j);
+	json_put_array(&j, "common_options");
+	for (const struct opt *o = cli_common; o->name; o++)
+		describe_opt(NULL, o, &j);
 	json_array_end(&j);
 	json_put_array(&j, "commands");
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)

@@ -27,11 +27,9 @@ struct advise_opts {
 
 static const struct opt advise_options[] = {
 	VM_OPTION(struct advise_opts, v.vm),
-	RATE_OPTION(struct advise_opts, v.khz),
 	FORMAT_OPTION(struct advise_opts, advise_formats),
 	OPTION('d', "duration", OPT_DURATION, struct advise_opts, duration, "D",
 	       "of this host: how long to record (default: 10 s)"),
-	PAGE_OPTIONS(struct advise_opts, file.page_opts),
 	LIVE_OPTION(struct advise_opts, live),
 	OPT_END,
 };
@@ -187,6 +185,7 @@ const struct cmd cmd_advise = {
 		    "  kvmft advise --format json host",
 	.opts = advise_options,
 	.opts_size = sizeof(struct advise_opts),
+	VIEW_AT(struct advise_opts),
 	.defaults = view_defaults,
 	.sessions = captures_first,
 	.run = advise_run,

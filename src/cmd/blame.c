@@ -60,9 +60,6 @@ static const struct opt blame_options[] = {
 	OPTION_LISTED(0, "format", OPT_WORD, struct blame_opts_given, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	VIEW_CLOCKS_OPTIONS(struct blame_opts_given),
-	GUEST_SYMS_OPTIONS(struct blame_opts_given, v.syms),
-	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
-	VIEW_QUIET_OPTION(struct blame_opts_given),
 	VIEW_NAMING_OPTION(struct blame_opts_given), /* record --blame's: the last second */
 	OPT_END,
 };
@@ -477,10 +474,11 @@ const struct cmd cmd_blame = {
 	.opts = blame_options,
 	.groups = "input at than budget top by what vm from to last context format\n"
 		  "from one event to another: from-event to-event key from-marker to-marker\n"
-		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
-		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
-		  "output: vcpu clock quiet color wide",
+		  "two clocks: tsc-offset tsc-ratio solve\n"
+		  "output: vcpu clock",
 	.opts_size = sizeof(struct blame_opts_given),
+	.syms = offsetof(struct blame_opts_given, v.syms),
+	VIEW_AT(struct blame_opts_given),
 	.defaults = blame_defaults,
 	.sessions = blame_sessions,
 	.run = blame_run,

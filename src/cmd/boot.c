@@ -8,7 +8,6 @@ struct boot_cmd_opts {
 	struct sink_file file; /* first */
 	struct view_opts v;
 	const char *until;
-	struct opt_u64 top;
 	int format;
 };
 
@@ -17,12 +16,7 @@ static const struct opt boot_options[] = {
 	       "up to this event, [SYSTEM:]NAME[/FILTER/], of the VM; text=TEXT: until the guest has\n"
 	       "written TEXT to its first serial port"),
 	VM_OPTION(struct boot_cmd_opts, v.vm),
-	OPTION(0, "top", OPT_U64, struct boot_cmd_opts, top, "N",
-	       "functions of a phase, with symbols (default: 3)"),
-	RATE_OPTION(struct boot_cmd_opts, v.khz),
 	FORMAT_OPTION(struct boot_cmd_opts, cli_formats),
-	GUEST_SYMS_OPTIONS(struct boot_cmd_opts, v.syms),
-	PAGE_OPTIONS(struct boot_cmd_opts, file.page_opts),
 	OPT_END,
 };
 
@@ -96,7 +90,7 @@ static int boot_one(struct boot_doc *d, int side, bool *whole, struct kvmft_err 
 {
 	const char *text = until_text(d->o);
 	struct boot_ask bo = { .until = text ? NULL : d->o->until, .text = text,
-				.top = d->o->top.set ? d->o->top.v : 3 };
+				.top = 3 };
 	struct view v = { .o = &d->o->v, .err = err, .note = cli_note, .names = true,
 			  .need.need = PAIRING_VCPUS };
 	struct blaming m = { .v = &v, .o = { .vm = -1, .vcpu = -1, .to = UINT64_MAX,
@@ -172,10 +166,10 @@ const struct cmd cmd_boot = {
 		    "  kvmft boot --until 'kvm_pio/port == 0xf4/' host\n"
 		    "  kvmft boot --until text=login: before after",
 	.opts = boot_options,
-	.groups = "until vm top format\n"
-		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
-		  "output: tsc-khz color wide",
+	.groups = "until vm format",
 	.opts_size = sizeof(struct boot_cmd_opts),
+	.syms = offsetof(struct boot_cmd_opts, v.syms),
+	VIEW_AT(struct boot_cmd_opts),
 	.defaults = view_defaults,
 	.run = boot_run,
 	.reader = true,

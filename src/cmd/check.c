@@ -18,6 +18,7 @@ struct check_opts {
 	int format;
 	bool host, guest, prove;
 	const char *output;
+	struct page_opts page;
 };
 
 static const struct opt check_options[] = {
@@ -155,7 +156,6 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
 			  o->format == FORMAT_CSV, "items", check_json_head, &b);
 	} else {
-		const struct page_opts page = { .wide = false };
 		size_t lacking = count_states(&c, VERDICT_LACKING);
 		size_t from = b.len;
 
@@ -172,7 +172,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 			if (r->remedy[0])
 				sbuf_addf(&b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
 		}
-		text_wrap(&b, from, "                              ", page_width(&page));
+		text_wrap(&b, from, "                              ", page_width(&o->page));
 		sbuf_addf(&b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
 			  lacking ? "cannot record" : "can record", count_states(&c, VERDICT_OK),
 			  lacking, count_states(&c, VERDICT_OPTIONAL),
@@ -208,5 +208,6 @@ const struct cmd cmd_check = {
 		    "  kvmft check --guest --format json",
 	.opts = check_options,
 	.opts_size = sizeof(struct check_opts),
+	PAGE_AT(struct check_opts, page),
 	.run = check_run,
 };

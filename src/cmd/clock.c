@@ -24,14 +24,12 @@ struct clock_opts {
 
 static const struct opt clock_options[] = {
 	VM_OPTION(struct clock_opts, v.vm),
-	RATE_OPTION(struct clock_opts, v.khz),
 	FORMAT_OPTION(struct clock_opts, clock_formats),
 	OPTION_CHOICE(0, "clock", struct clock_opts, v.clock, "CLOCK", out_clock_names,
 		      "clock of all times (default: ns since the recording began; of this host now:\n"
 		      "realtime)"),
 	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
 	       "of this host: go on, and print a line for what happens"),
-	PAGE_OPTIONS(struct clock_opts, file.page_opts),
 	LIVE_OPTION(struct clock_opts, live),
 	OPT_END,
 };
@@ -292,6 +290,7 @@ const struct cmd cmd_clock = {
 		    "  kvmft clock --format json host guest=vm1",
 	.opts = clock_options,
 	.opts_size = sizeof(struct clock_opts),
+	VIEW_AT(struct clock_opts),
 	.sessions = captures_first,
 	.run = clock_run,
 	.live = clock_live,

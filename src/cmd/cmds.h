@@ -72,8 +72,7 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 		OPTION(0, "tsc-ratio", OPT_STR, st, v.pair.tsc_ratio, "R/F",            \
 		       "the guest's TSC scaling ratio and its fraction bits"),          \
 		OPTION(0, "solve", OPT_FLAG, st, v.pair.solve, NULL,                    \
-		       "find the TSC offset in the events, whatever the captures say"), \
-		RATE_OPTION(st, v.khz)
+		       "find the TSC offset in the events, whatever the captures say")
 #define VIEW_WINDOW_OPTIONS(st)                                             \
 	OPTION(0, "from", OPT_STR, st, v.from, "T", WINDOW_HELP_FROM),      \
 		OPTION(0, "to", OPT_STR, st, v.to, "T", WINDOW_HELP_TO)
@@ -85,9 +84,6 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 		OPTION(0, "trace-events", OPT_STR, st, v.trace_events, "FILE",             \
 		       "the trace-events-all of that QEMU, also for markers in HOST\n"     \
 		       "(default: of /usr/share/qemu)")
-#define VIEW_QUIET_OPTION(st)                             \
-	OPTION('q', "quiet", OPT_FLAG, st, v.quiet, NULL, \
-	       "no summary on standard error unless something is wrong")
 /* For other programs of kvmft, where a VM cannot be named as here. */
 #define VIEW_NAMING_OPTION(st)                   \
 	{ .name = "naming",                      \
@@ -106,18 +102,6 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 		       "only where this field of both has the same value; of the second, after =\n" \
 		       "(default: of the same thread or, failing that, the last of the VM)")
 
-/* struct guest_syms_opts */
-#define GUEST_SYMS_OPTIONS(st, m)                                                                 \
-	OPTION(0, "guest-kallsyms", OPT_LIST, st, m.kallsyms, "[SEL=]FILE",                       \
-	       "names of a guest's functions: its /proc/kallsyms, read as root since it booted,\n" \
-	       "or a capture of it with --symbols; SEL names the VM where there are several"),    \
-		OPTION(0, "guest-vmlinux", OPT_LIST, st, m.vmlinux, "[SEL=]FILE",                 \
-		       "... or its kernel's ELF file with symbols, ..."),                         \
-		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
-		       "... which KASLR moved up by N bytes"),                              \
-		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
-		       "its /proc/modules: names the module where a function is not known")
-
 /* const char * */
 #define VM_OPTION(st, m) \
 	OPTION(0, "vm", OPT_STR, st, m, "SEL", "only this VM: UUID, name, PID or PID-FD")
@@ -125,11 +109,6 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 /* int format, an index of names */
 #define FORMAT_OPTION(st, names) \
 	OPTION_CHOICE(0, "format", st, format, "FORMAT", names, "how to print (default: text)")
-
-/* struct opt_u64 */
-#define RATE_OPTION(struct_, member) \
-	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \
-	       "frequency of the host's TSC, instead of what the captures say")
 
 /* struct sides_config */
 #define SIDES_OPTIONS(st, m)                                                                      \
@@ -141,9 +120,6 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 		     "copy a static kvmft into guests that have none, and remove it afterwards\n"   \
 		     "(default: kvmft-static-MACHINE beside this kvmft)")
 
-#define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
-#define WIDE_HELP  "on a terminal: do not cut long lines"
-
 /* For the process that reads what is being recorded: see captures_live(). */
 #define LIVE_OPTION(st, m)                                                                         \
 	{ .name = "live",                                                                          \
@@ -152,10 +128,11 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 	  .help = "the capture is still being recorded",                                           \
 	  .flags = OPT_HIDDEN }
 
-/* struct page_opts */
-#define PAGE_OPTIONS(st, m)                                                            \
-	OPTION_CHOICE(0, "color", st, m.color, "WHEN", color_names, COLOR_HELP), \
-		OPTION(0, "wide", OPT_FLAG, st, m.wide, NULL, WIDE_HELP)
+/* In a command: where --color and --wide are, a struct page_opts. */
+#define PAGE_AT(st, m) .color = offsetof(st, m.color), .wide = offsetof(st, m.wide)
+/* ... and in a struct view_opts --quiet and --tsc-khz. */
+#define VIEW_AT(st) \
+	PAGE_AT(st, file.page_opts), .quiet = offsetof(st, v.quiet), .khz = offsetof(st, v.khz)
 
 /* struct qemu_target */
 #define QEMU_TARGET_OPTIONS(st, member)                                                            \

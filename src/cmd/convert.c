@@ -12,6 +12,7 @@ struct convert_opts {
 	const char *from, *to;
 	bool range;
 	struct convert_params p;
+	struct str_list given;
 	/* The VMs of this machine, read before the sandbox, which hides other processes. */
 	struct vm_list *live;
 	int live_ret;
@@ -32,10 +33,9 @@ static const struct opt convert_options[] = {
 		     "clock of the results"),
 	OPTION(0, "range", OPT_FLAG, struct convert_opts, range, NULL,
 	       "print first and last possible result instead of the first"),
-	PARAM('i', "input", OPT_STR, input, "CAPTURE",
-	      "parameters from this host capture (default: kvmft.data,\n"
-	      "if no parameter is given at all)"),
-	PARAM(0, "guest-capture", OPT_STR, guest, "DIR", "parameters from this guest capture"),
+	OPTION('i', "input", OPT_LIST, struct convert_opts, given, "CAPTURE",
+	       "parameters from this capture of a host, of a guest, or given twice: of both\n"
+	       "(default: kvmft.data, if no parameter is given at all)"),
 	PARAM(0, "vm", OPT_STR, vm, "SEL",
 	      "which VM: UUID, name, PID or PID-FD; without -i: one that\nruns on this machine"),
 	PARAM('v', "vcpu", OPT_U64, vcpu, "N", "which vCPU, when their clocks differ"),
@@ -58,7 +58,6 @@ static const struct opt convert_options[] = {
 	      "host-local, -global or -perf = OFFSET + (TSC * MULT >> SHIFT), as\n"
 	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
 	      "without kvmclock; given twice: for --from and for --to"),
-	RATE_OPTION(struct convert_opts, p.tsc_khz),
 	OPT_END,
 };
 
@@ -426,8 +425,16 @@ static int convert_release(void *opts)
 static int convert_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
+	const struct str_list *l = &((struct convert_opts *)opts)->given;
 	struct convert_params *p = &((struct convert_opts *)opts)->p;
-	int ret = p->input ? captures_host(o, &p->input, &s, err) : 0;
+	const bool swapped = l->n == 2 && session_is_guest(l->v[0]);
+	int ret;
+
+	if (l->n > 2)
+		return err_usage(err, "option -i: a host's capture, and one of its guest");
+	p->input = l->n ? l->v[swapped] : NULL;
+	p->guest = l->n == 2 ? l->v[!swapped] : NULL;
+	ret = p->input ? captures_host(o, &p->input, &s, err) : 0;
 
 	if (!ret && s.n == 2 && !p->guest)
 		p->guest = captures_word(o, s.v[1].path);
@@ -454,10 +461,11 @@ const struct cmd cmd_convert = {
 		    "  kvmft convert --from guest-perf --to kvmclock \\\n"
 		    "        --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
-	.groups = "from to range input vm vcpu tsc-khz guest-capture\n"
+	.groups = "from to range input vm vcpu\n"
 		  "what there is without a capture: tsc-offset tsc-ratio solve pvclock "
-		  "sched-offset kernel-sched-offset mono-raw sched-line ",
+		  "sched-offset kernel-sched-offset mono-raw sched-line",
 	.opts_size = sizeof(struct convert_opts),
+	.khz = offsetof(struct convert_opts, p.tsc_khz),
 	.sessions = convert_sessions,
 	.run = convert_run,
 	.numbers = true,

@@ -10,11 +10,11 @@ struct recording {
 struct diff_opts {
 	struct sink_file file; /* first */
 	const char *vm, *event, *predict;
-	struct str_list guests[2], more[2], limits, ops;
+	struct str_list more[2], limits, ops;
 	/* of each side, the operand first */
 	struct recording *recording[2];
 	size_t n[2], cap[2];
-	struct opt_u64 top, than, khz;
+	struct opt_u64 than, khz;
 	const char *from, *to;
 	int clock, format;
 	bool all;
@@ -28,15 +28,11 @@ static const struct opt diff_options[] = {
 		     "what to count (default: vmexit)"),
 	OPTION(0, "vm", OPT_STR, struct diff_opts, vm, "SEL",
 	       "only this VM, on both sides: UUID, name, PID or PID-FD"),
-	OPTION(0, "before-guest", OPT_LIST, struct diff_opts, guests[0], "GUEST[=SEL]",
-	       "a guest's capture for BEFORE, for latencies up to the\n"
-	       "guest's handlers; may be repeated"),
-	OPTION(0, "after-guest", OPT_LIST, struct diff_opts, guests[1], "GUEST[=SEL]",
-	       "the same for AFTER"),
 	OPTION(0, "before", OPT_LIST, struct diff_opts, more[0], "CAPTURE",
-	       "another recording from before; may be repeated"),
+	       "another recording from before; or GUEST[=SEL], a guest's of the one named last,\n"
+	       "for latencies up to the guest's handlers; may be repeated"),
 	OPTION(0, "after", OPT_LIST, struct diff_opts, more[1], "CAPTURE",
-	       "another recording from after; may be repeated"),
+	       "the same from after"),
 	OPTION(0, "fail-if", OPT_LIST, struct diff_opts, limits, "'WHAT > PERCENT %'",
 	       "judge this against a limit: exit status 1 if it is surely\n"
 	       "exceeded, 4 if that cannot be told; may be repeated"),
@@ -50,11 +46,8 @@ static const struct opt diff_options[] = {
 	WINDOW_CLOCK_OPTION(struct diff_opts),
 	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
 	       "what a change must surely be to count (default: 10)"),
-	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
 	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
-	RATE_OPTION(struct diff_opts, khz),
 	FORMAT_OPTION(struct diff_opts, diff_formats),
-	PAGE_OPTIONS(struct diff_opts, file.page_opts),
 	OPT_END,
 };
 
@@ -95,12 +88,6 @@ static int diff_check(struct run *run)
 		return err_usage(run->err, "standard input is one recording, not both");
 	if (o->than.v > 1000)
 		return err_usage(run->err, "option --than: percent, at most 1000");
-	if (!o->guests[0].n != !o->guests[1].n)
-		return err_usage(
-			run->err,
-			"--%s-guest alone: latencies are compared only if both sides have a "
-			"guest's capture",
-			o->guests[0].n ? "before" : "after");
 	run->d.gate = run->gate = xcalloc(o->limits.n + 1, sizeof(*run->gate));
 	for (; run->d.ngate < o->limits.n; run->d.ngate++) {
 		struct diff_gate *g = &run->gate[run->d.ngate];
@@ -113,7 +100,7 @@ static int diff_check(struct run *run)
 	}
 	if (!o->limits.n && o->format == FORMAT_JUNIT)
 		return err_usage(run->err, "--format junit is for what --fail-if asks");
-	return top_check(&o->top, run->err) ?: rate_check(&o->khz, run->err);
+	return rate_check(&o->khz, run->err);
 }
 
 /* ---- a side ---- */
@@ -374,7 +361,7 @@ static int compare_tables(struct run *run, struct diff_tables *t)
 	}
 	if (!ret) {
 		diff_tables_sort(t);
-		diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
+		diff_tables_print(t, diff_formats[MAX(run->o->format, 0)], &b);
 		ret = view_output(&run->v[0], NULL, NULL, run->o->file.page.f);
 		ret = ret ?: view_end(&run->v[0], sbuf_write(&b, run->v[0].f));
 	}
@@ -452,7 +439,7 @@ static int diff_show(struct run *run)
 {
 	const char *format = diff_formats[MAX(run->o->format, 0)];
 	const struct diff_doc doc = {
-		.d = &run->d, .what = class_name(run->ro.cls), .top = run->o->top.v,
+		.d = &run->d, .what = class_name(run->ro.cls),
 		.all = run->o->all, .color = run->o->file.page.color,
 		.width = run->o->file.page.width,
 		.remark = (const char *const *)run->remarks.v, .nremark = run->remarks.n,
@@ -473,8 +460,8 @@ static int diff_show(struct run *run)
 }
 
 /* A recording, or a session in its place, after those of that side. */
-static int diff_recording(struct diff_opts *d, int i, const char *path,
-			  const struct str_list *guests, struct operands *o, struct kvmft_err *err)
+static int diff_recording(struct diff_opts *d, int i, const char *path, struct operands *o,
+			  struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
 	struct recording *r = xarray_grow(&d->recording[i], d->n[i]++, &d->cap[i], sizeof(*r));
@@ -483,9 +470,6 @@ static int diff_recording(struct diff_opts *d, int i, const char *path,
 
 	*r = (struct recording){ .path = path };
 	ret = captures_host(o, &r->path, &s, err);
-	for (size_t g = 0; guests && g < guests->n; g++)
-		xarray_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guests->v[g],
-			   sizeof(guest));
 	for (size_t g = 1; g < s.n && !ret; g++) {
 		guest = captures_word(o, s.v[g].operand);
 		xarray_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guest, sizeof(guest));
@@ -499,10 +483,16 @@ static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	int ret = 0;
 
 	for (int i = 0; i < 2 && !ret; i++) {
-		ret = diff_recording(d, i, o->argv[i], &d->guests[i], o, err);
+		ret = diff_recording(d, i, o->argv[i], o, err);
 		o->argv[i] = (char *)d->recording[i][0].path;
-		for (size_t k = 0; k < d->more[i].n && !ret; k++)
-			ret = diff_recording(d, i, d->more[i].v[k], NULL, o, err);
+		for (const char **p = d->more[i].v; p < d->more[i].v + d->more[i].n && !ret; p++) {
+			struct str_list *l = &d->recording[i][d->n[i] - 1].guests;
+
+			if (session_is_guest(*p) || (strchr(*p, '=') && access(*p, F_OK)))
+				xarray_add(&l->v, &l->n, &l->cap, p, sizeof(*p));
+			else
+				ret = diff_recording(d, i, *p, o, err);
+		}
 	}
 	return ret;
 }
@@ -529,9 +519,8 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	int ret;
 
 	if (o->predict &&
-	    (strcmp(o->event, "vmexit") || o->guests[0].n || o->guests[1].n || o->more[0].n ||
-	     o->more[1].n || o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all ||
-	     o->khz.set || o->format > 0))
+	    (strcmp(o->event, "vmexit") || o->more[0].n || o->more[1].n || o->limits.n || o->ops.n ||
+	     o->from || o->to || o->all || o->khz.set || o->format > 0))
 		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
 	if (o->predict)
 		return advise_predict(o->predict, o->vm, argv, o->file.page.f, err);
@@ -595,9 +584,11 @@ const struct cmd cmd_diff = {
 		"  kvmft diff --op 'net:net_dev_queue' --fail-if 'exits/op > +5 %' before after\n"
 		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
-	.groups = "event vm before-guest after-guest from to than top all fail-if op predict format\n"
-		  "less usual: before after clock tsc-khz color wide",
+	.groups = "event vm before after from to than all fail-if op predict format\n"
+		  "less usual: clock",
 	.opts_size = sizeof(struct diff_opts),
+	PAGE_AT(struct diff_opts, file.page_opts),
+	.khz = offsetof(struct diff_opts, khz),
 	.defaults = diff_defaults,
 	.sessions = diff_sessions,
 	.run = diff_run,

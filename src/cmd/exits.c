@@ -6,6 +6,8 @@
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };
 
+static const char *const per_names[] = { "thread", "vm", NULL };
+
 static const struct opt exits_options[] = {
 	OPTION('p', "pid", OPT_U64, struct exits_config, pid, "PID",
 	       "only this process, all its threads together"),
@@ -27,8 +29,8 @@ static const struct opt exits_options[] = {
 	OPTION(0, "top", OPT_FLAG, struct exits_config, top, NULL,
 	       "a table that fills the terminal and is refreshed; q quits"),
 	FORMAT_OPTION(struct exits_config, exits_format_names),
-	OPTION(0, "per-vm", OPT_FLAG, struct exits_config, per_vm, NULL,
-	       "openmetrics, prometheus: all threads of a VM together; at most 1,000 VMs"),
+	OPTION_CHOICE(0, "per", struct exits_config, per_vm, "WHAT", per_names,
+		      "openmetrics, prometheus: of each thread (default) or of each VM, at most 1,000"),
 	OPTION('o', "output", OPT_STR, struct exits_config, file, "FILE",
 	       "write each table to FILE, which is replaced in one step"),
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
@@ -103,8 +105,8 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 				exits_format_names[c->format]);
 	else if (c->top && c->file)
 		ret = err_usage(err, "options --top and -o exclude each other");
-	else if (c->per_vm && c->format != EXITS_OPENMETRICS && c->format != EXITS_PROMETHEUS)
-		ret = err_usage(err, "option --per-vm: only for --format openmetrics and "
+	else if (c->per_vm > 0 && c->format != EXITS_OPENMETRICS && c->format != EXITS_PROMETHEUS)
+		ret = err_usage(err, "option --per vm: only for --format openmetrics and "
 				     "prometheus");
 	else if (c->file && exits_file_check(c->file, err))
 		ret = -EINVAL;
@@ -126,10 +128,10 @@ const struct cmd cmd_exits = {
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
 		"  kvmft exits --top --latency\n"
-		"  kvmft exits --interval 15 --per-vm --format prometheus \\\n"
+		"  kvmft exits --interval 15 --per vm --format prometheus \\\n"
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
-	.groups = "pid vm alltids interval count time latency top format per-vm\n"
+	.groups = "pid vm alltids interval count time latency top format per\n"
 		  "less usual: vcpu tid tids output engine map-size",
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,

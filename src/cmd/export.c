@@ -37,7 +37,6 @@ static const struct opt export_options[] = {
 	OPTION(0, "until", OPT_STR, struct export_opts, v.to, "T", WINDOW_HELP_TO),
 	VIEW_CLOCKS_OPTIONS(struct export_opts),
 	OPTION(0, "force", OPT_FLAG, struct export_opts, force, NULL, "replace existing files"),
-	VIEW_QUIET_OPTION(struct export_opts),
 	OPT_END,
 };
 
@@ -336,9 +335,11 @@ const struct cmd cmd_export = {
 	.opts = export_options,
 	.groups = "input output to clock from until\n"
 		  "trace.dat: time-shift\n"
-		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
-		  "output: force quiet",
+		  "two clocks: tsc-offset tsc-ratio solve\n"
+		  "output: force",
 	.opts_size = sizeof(struct export_opts),
+	.quiet = offsetof(struct export_opts, v.quiet),
+	.khz = offsetof(struct export_opts, v.khz),
 	.sessions = export_sessions,
 	.run = export_run,
 	.reader = true,

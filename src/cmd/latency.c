@@ -43,7 +43,6 @@ static const struct opt latency_options[] = {
 	       "write to this new file (default: standard output)"),
 	VIEW_CLOCK_OPTION(struct latency_opts),
 	VIEW_CLOCKS_OPTIONS(struct latency_opts),
-	GUEST_SYMS_OPTIONS(struct latency_opts, v.syms),
 	VIEW_TRACES_OPTIONS(struct latency_opts,
 			    "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be "
 			    "repeated"),
@@ -52,8 +51,6 @@ static const struct opt latency_options[] = {
 	OPTION(0, "all", OPT_FLAG, struct latency_opts, all, NULL,
 	       "text: each group with its stages, distributions, and the timeline\n"
 	       "around the worst"),
-	PAGE_OPTIONS(struct latency_opts, file.page_opts),
-	VIEW_QUIET_OPTION(struct latency_opts),
 	OPT_END,
 };
 
@@ -392,14 +389,15 @@ const struct cmd cmd_latency = {
 		    "  kvmft latency --from-event kvm_exit --to-event kvm_entry --key vcpu_id host\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
-	.groups = "vm vcpu from to than worst by context format output all quiet\n"
+	.groups = "vm vcpu from to than worst by context format output all\n"
 		  "from any event to any other: from-event to-event key\n"
-		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
-		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "two clocks: host tsc-offset tsc-ratio solve\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: clock grain force color wide",
+		  "output: clock grain force",
 	.first = &latency_kinds,
 	.opts_size = sizeof(struct latency_opts),
+	.syms = offsetof(struct latency_opts, v.syms),
+	VIEW_AT(struct latency_opts),
 	.defaults = latency_defaults,
 	.sessions = latency_sessions,
 	.run = latency_run,

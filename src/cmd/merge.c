@@ -127,7 +127,6 @@ static const struct opt merge_options[] = {
 	OPTION(0, "host", OPT_LIST, struct merge_opts, v.host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	VIEW_CLOCKS_OPTIONS(struct merge_opts),
-	GUEST_SYMS_OPTIONS(struct merge_opts, v.syms),
 	VIEW_TRACES_OPTIONS(struct merge_opts,
 			    "also the events of a trace that QEMU wrote: simple, log, syslog or "
 			    "ust;\nmay be repeated"),
@@ -152,8 +151,6 @@ static const struct opt merge_options[] = {
 	       "events of other sides (default: 500ms)"),
 	OPTION(0, "force", OPT_FLAG, struct merge_opts, file.force, NULL,
 	       "replace an existing OUT"),
-	PAGE_OPTIONS(struct merge_opts, file.page_opts),
-	VIEW_QUIET_OPTION(struct merge_opts),
 	VIEW_NAMING_OPTION(struct merge_opts), /* trace's */
 	OPT_END,
 };
@@ -683,11 +680,12 @@ const struct cmd cmd_merge = {
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
 	.groups = "output format of clock from to side vcpu event grep context count follow\n"
-		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
-		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "two clocks: host tsc-offset tsc-ratio solve\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: long force quiet color wide",
+		  "output: long force",
 	.opts_size = sizeof(struct merge_opts),
+	.syms = offsetof(struct merge_opts, v.syms),
+	VIEW_AT(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,
 	.reader = true,

@@ -147,43 +147,38 @@ static const struct cmd cmd_qemu_events = {
 
 struct set_opts {
 	struct qemu_target target;
-	struct str_list files;
 };
 
 static const struct opt set_options[] = {
 	QEMU_TARGET_OPTIONS(struct set_opts, target),
-	OPTION(0, "events", OPT_LIST, struct set_opts, files, "FILE",
-	       "patterns from a file, as QEMU's -trace events=FILE: one per line, # for comments,\n"
-	       "- in front to switch off; they come before the operands"),
 	OPT_END,
 };
 
-static int read_switches(const struct set_opts *o, int argc, char **argv, struct mon_switches *s,
-			 struct kvmft_err *err)
+static int read_switches(int argc, char **argv, struct mon_switches *s, struct kvmft_err *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < o->files.n && !ret; i++) {
-		const char *file = o->files.v[i];
+	for (int i = 0; i < argc && !ret; i++) {
+		const char *file = str_starts(argv[i], "events=") ? strchr(argv[i], '=') + 1 : NULL;
 		_cleanup_free_ char *text = NULL;
-		ssize_t n = file_read_all(AT_FDCWD, file, EVENTS_FILE_MAX, &text);
-
-		ret = n < 0 ? err_why(err, (int)n, "cannot read %s", file)
-			    : mon_switches_add_text(s, text, (size_t)n, file, err);
-	}
-	for (int i = 0; i < argc && !ret; i += 2) {
 		bool on = i + 1 < argc && !strcmp(argv[i + 1], "on");
+		ssize_t n = file ? file_read_all(AT_FDCWD, file, EVENTS_FILE_MAX, &text) : 0;
 
+		if (file) {
+			ret = n < 0 ? err_why(err, (int)n, "cannot read %s", file)
+				    : mon_switches_add_text(s, text, (size_t)n, file, err);
+			if (!ret && !s->n)
+				ret = err_set(err, EINVAL, "there is no pattern in %s", file);
+			continue;
+		}
 		if (i + 1 == argc || (!on && strcmp(argv[i + 1], "off")))
 			return err_usage(err, "'%s' must be followed by on or off%s%s%s", argv[i],
 					 i + 1 < argc ? ", not '" : "",
 					 i + 1 < argc ? argv[i + 1] : "", i + 1 < argc ? "'" : "");
-		ret = mon_switches_add(s, argv[i], on, err);
+		ret = mon_switches_add(s, argv[i++], on, err);
 	}
-	if (!ret && !s->n && o->files.n)
-		return err_set(err, EINVAL, "there is no pattern in %s", o->files.v[0]);
 	if (!ret && !s->n)
-		return err_usage(err, "nothing to switch: PATTERN on|off, or --events FILE");
+		return err_usage(err, "nothing to switch: PATTERN on|off, or events=FILE");
 	return ret;
 }
 
@@ -231,7 +226,7 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct kvmft_err why = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
-	int ret = read_switches(o, argc, argv, &s, err);
+	int ret = read_switches(argc, argv, &s, err);
 
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: monitor_events(q.m, &before, err);
@@ -255,12 +250,13 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 static const struct cmd cmd_qemu_set = {
 	.name = "qemu set",
 	.summary = "switch trace events of a running QEMU on or off",
-	.args = "[PATTERN on|off]...",
+	.args = "[PATTERN on|off | events=FILE]...",
 	.description =
 		"PATTERN is the name of an event, or has * and ? as wildcards. Of several that match an\n"
-		"event, the last one counts. Nothing is changed if one of them is unknown.",
+		"event, the last one counts. Nothing is changed if one of them is unknown. FILE is one of\n"
+		"QEMU's -trace events=FILE: a pattern per line, # for comments, - in front to switch off.",
 	.examples = "  kvmft qemu set --vm vm1 'virtio_blk_*' on 'virtio_blk_data_plane*' off\n"
-		    "  kvmft qemu set --monitor /run/vm1.hmp --events my-events",
+		    "  kvmft qemu set --monitor /run/vm1.hmp events=my-events",
 	.opts = set_options,
 	.opts_size = sizeof(struct set_opts),
 	.run = set_run,

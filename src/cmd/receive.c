@@ -13,8 +13,6 @@ static const struct opt receive_options[] = {
 	       "keep the last N segments only (record --rotate)"),
 	OPTION(0, "force", OPT_FLAG, struct receive_config, force, NULL,
 	       "replace an existing capture"),
-	OPTION('q', "quiet", OPT_FLAG, struct receive_config, quiet, NULL,
-	       "say nothing unless something is wrong"),
 	OPT_END,
 };
 
@@ -55,5 +53,6 @@ const struct cmd cmd_receive = {
 		"  ssh root@box kvmft record -o - -d 10s | kvmft receive -o box",
 	.opts = receive_options,
 	.opts_size = sizeof(struct receive_config),
+	.quiet = offsetof(struct receive_config, quiet),
 	.run = receive_cmd,
 };

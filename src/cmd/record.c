@@ -105,8 +105,6 @@ static const struct opt record_options[] = {
 	  .flags = OPT_HIDDEN },
 	OPTION(0, "force", OPT_FLAG, struct record_config, force, NULL,
 	       "replace an existing capture; allow a ring larger than 5 % of the memory"),
-	OPTION('q', "quiet", OPT_FLAG, struct record_config, quiet, NULL,
-	       "say nothing unless something is wrong"),
 	OPT_END,
 };
 
@@ -274,8 +272,7 @@ const struct cmd cmd_record = {
 		"  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
 		"  kvmft record -e default -e sched:sched_switch    switches of all threads",
 	.opts = record_options,
-	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
-		  "quiet\n"
+	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size\n"
 		  "whom, and what else: vcpu as profile guest-processes stacks sdt marker "
 		  "qemu monitor\n"
 		  "the ring and the disk: buffer-size clock flush sync "
@@ -283,6 +280,7 @@ const struct cmd cmd_record = {
 		  "guests: guest-events guest-command guest-options guest-timeout push "
 		  "blame on-over",
 	.opts_size = sizeof(struct record_options),
+	.quiet = offsetof(struct record_options, c.quiet),
 	.defaults = record_defaults,
 	.run = record_cmd,
 	.options_first = true,

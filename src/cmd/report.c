@@ -64,10 +64,7 @@ static const struct opt report_options[] = {
 	OPTION(0, "to", OPT_STR, struct opts, to, "T", WINDOW_HELP_TO),
 	WINDOW_CLOCK_OPTION(struct opts),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
-	RATE_OPTION(struct opts, khz),
-	GUEST_SYMS_OPTIONS(struct opts, syms),
 	FORMAT_OPTION(struct opts, report_formats),
-	PAGE_OPTIONS(struct opts, file.page_opts),
 	OPT_END,
 };
 
@@ -629,9 +626,11 @@ const struct cmd cmd_report = {
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
 	.groups = "input event by names key vm per split waits from to top format\n"
-		  "less usual: percentiles vcpu pid semantics clock tsc-khz color wide\n"
-		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
+		  "less usual: percentiles vcpu pid semantics clock",
 	.opts_size = sizeof(struct opts),
+	.syms = offsetof(struct opts, syms),
+	PAGE_AT(struct opts, file.page_opts),
+	.khz = offsetof(struct opts, khz),
 	.sessions = report_sessions,
 	.run = report_run,
 	.max_args = -1,

@@ -7,15 +7,7 @@
 #include "kvmft/kernel.h"
 #include "kvmft/vm.h"
 
-struct snapshot_opts {
-	bool all;
-};
-
-static const struct opt snapshot_options[] = {
-	OPTION(0, "all", OPT_FLAG, struct snapshot_opts, all, NULL,
-	       "all flight recorders of this machine"),
-	OPT_END,
-};
+static const struct opt snapshot_options[] = { OPT_END };
 
 #define WORDS_MAX 4096 /* of a command line */
 
@@ -118,9 +110,9 @@ static bool snapshot_signal(const struct kowner *o)
 	return !syscall(SYS_pidfd_send_signal, fd, SIGUSR1, NULL, 0);
 }
 
-static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+static int snapshot_run(void *opts __unused_arg, int argc, char **argv, struct kvmft_err *err)
 {
-	const struct snapshot_opts *o = opts;
+	const bool all = argc == 1 && !strcmp(argv[0], "all");
 	_cleanup_free_ struct kowner *list = NULL;
 	_cleanup_free_ struct recorder *r = NULL;
 	struct ktracefs *t;
@@ -128,6 +120,8 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	uint64_t pid;
 	int ret;
 
+	argc -= all;
+	argv += all;
 	for (char **name = argv; *name; name++)
 		if (parse_u64(*name, &pid))
 			return err_usage(err, "'%s' is not a process id", *name);
@@ -140,13 +134,13 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	if (!ret && !r)
 		ret = err_set(err, ENOMEM, "out of memory");
 	n = ret ? 0 : choose_recorders(list, n, argv, r, &sessions);
-	if (sessions > 1 && !o->all && !argc) {
+	if (sessions > 1 && !all && !argc) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 		for (size_t i = 0; i < n; i++)
 			sbuf_addf(&b, "%s%d (%.60s)", i ? ", " : "", r[i].o->pid,
 				  r[i].words.len ? r[i].words.s + 1 : "");
-		ret = err_usage(err, "several flight recorders are running: name one or more, or --all: %s",
+		ret = err_usage(err, "several flight recorders are running: name one or more, or all: %s",
 				 b.s ?: "");
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -164,15 +158,14 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 const struct cmd cmd_snapshot = {
 	.name = "snapshot",
 	.summary = "make flight recorders write out their rings",
-	.args = "[PID]...",
+	.args = "[all | PID...]",
 	.description =
 		"Tells the `kvmft record --flight-recorder` of this machine, or the one of that process\n"
 		"id, to write out its ring, as SIGUSR1 does; one that records guests, too, passes that\n"
 		"on to all sides. If several are running, they are listed, and none is told.",
 	.examples = "  kvmft snapshot\n"
-		    "  kvmft snapshot --all",
+		    "  kvmft snapshot all",
 	.opts = snapshot_options,
-	.opts_size = sizeof(struct snapshot_opts),
 	.run = snapshot_run,
 	.max_args = -1,
 };

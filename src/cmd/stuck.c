@@ -13,8 +13,11 @@ static const char *const stuck_formats[] = { "text", "json", NULL };
 
 struct stuck_opts {
 	struct stuck_config c;
-	struct ksyms_files syms;
+	struct guest_syms_opts syms;
+	struct ksyms_files files;
+	char *sel;
 	int format;
+	struct page_opts page;
 };
 
 static const struct opt stuck_options[] = {
@@ -23,20 +26,10 @@ static const struct opt stuck_options[] = {
 	VM_OPTION(struct stuck_opts, c.vm),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
 	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 1 after setting up)"),
-	OPTION(0, "guest-kallsyms", OPT_STR, struct stuck_opts, syms.kallsyms, "FILE",
-	       "names of the guest's functions: its /proc/kallsyms, read as root since it booted,\n"
-	       "or a capture of it with --symbols"),
-	OPTION(0, "guest-vmlinux", OPT_STR, struct stuck_opts, syms.vmlinux, "FILE",
-	       "... or its kernel's ELF file with symbols, ..."),
-	OPTION(0, "guest-kaslr", OPT_BITS, struct stuck_opts, syms.slide, "N",
-	       "... which KASLR moved up by N bytes"),
-	OPTION(0, "guest-modules", OPT_STR, struct stuck_opts, syms.modules, "FILE",
-	       "its /proc/modules: names the module where a function is not known"),
 	OPTION_CHOICE(0, "engine", struct stuck_opts, c.engine, "ENGINE", stuck_engines,
 		      "what counts exits: hist, the kernel; ring, kvmft; auto (default): the ring, "
 		      "and the\n"
 		      "kernel for vCPUs that the ring shows too little of"),
-	RATE_OPTION(struct stuck_opts, c.khz),
 	FORMAT_OPTION(struct stuck_opts, stuck_formats),
 	OPT_END,
 };
@@ -72,6 +65,50 @@ static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	return so->c.input && stuck_session ? stuck_session(o, &so->c.input, err) : 0;
 }
 
+/* All are of one guest; SEL= chooses it as --vm does. */
+static int syms_one(struct stuck_opts *o, const struct str_list *l, const char **file,
+		    struct kvmft_err *err)
+{
+	const char *eq = l->n ? strchr(l->v[0], '=') : NULL;
+
+	if (l->n)
+		*file = l->v[0];
+	if (eq && memchr(l->v[0], '/', (size_t)(eq - l->v[0])))
+		eq = NULL;
+	if (eq) {
+		free(o->sel);
+		o->sel = xstrndup(*file, (size_t)(eq - *file));
+		*file = eq + 1;
+	}
+	if (l->n > 1 || (eq && o->c.vm && strcmp(o->sel, o->c.vm)))
+		return err_usage(err, "option --%s: of one guest at a time",
+				 guest_syms_option(&o->syms));
+	o->c.vm = eq ? o->sel : o->c.vm;
+	return 0;
+}
+
+static int syms_given(struct stuck_opts *o, struct kvmft_err *err)
+{
+	const char *slide = NULL;
+	int ret = syms_one(o, &o->syms.kallsyms, &o->files.kallsyms, err) ?:
+		  syms_one(o, &o->syms.vmlinux, &o->files.vmlinux, err) ?:
+		  syms_one(o, &o->syms.modules, &o->files.modules, err) ?:
+		  syms_one(o, &o->syms.kaslr, &slide, err);
+
+	o->files.slide.set = slide;
+	if (!ret && slide && parse_bits64(slide, &o->files.slide.v))
+		return err_usage(err, "option --guest-kaslr: '%s' is not a number", slide);
+	if (!ret && slide && !o->files.vmlinux)
+		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
+	return ret;
+}
+
+static int stuck_release(void *opts)
+{
+	free(((struct stuck_opts *)opts)->sel);
+	return 0;
+}
+
 static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct stuck_opts *o = opts;
@@ -81,7 +118,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret = 0;
 
 	o->c.json = o->format == 1;
-	o->c.width = page_width(&(struct page_opts){ .wide = false });
+	o->c.width = page_width(&o->page);
 	o->c.begin_ns = util_now_ns();
 	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
 		return err_usage(
@@ -91,16 +128,14 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 				 argc ? "captures of guests go" : "option --tsc-khz goes");
 	o->c.guests = argv;
 	o->c.nguest = (size_t)argc;
-	ret = rate_check(&o->c.khz, err);
+	ret = rate_check(&o->c.khz, err) ?: syms_given(o, err);
 	if (ret)
 		return ret;
-	if (o->syms.slide.set && !o->syms.vmlinux)
-		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
 	if (o->c.input)
 		ret = sandbox_enter_reader(&layers, err);
-	if (!ret && (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules)) {
-		ret = o->c.input ? guest_syms_read(&k, &o->syms, err)
-				 : syms_live(&k, &o->syms, err);
+	if (!ret && (o->files.kallsyms || o->files.vmlinux || o->files.modules)) {
+		ret = o->c.input ? guest_syms_read(&k, &o->files, err)
+				 : syms_live(&k, &o->files, err);
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
@@ -123,7 +158,11 @@ const struct cmd cmd_stuck = {
 		    "  kvmft stuck --seconds 1 --format json",
 	.opts = stuck_options,
 	.opts_size = sizeof(struct stuck_opts),
+	PAGE_AT(struct stuck_opts, page),
+	.khz = offsetof(struct stuck_opts, c.khz),
+	.syms = offsetof(struct stuck_opts, syms),
 	.sessions = stuck_sessions,
 	.run = stuck_cmd,
+	.release = stuck_release,
 	.max_args = -1,
 };

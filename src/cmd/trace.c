@@ -9,9 +9,7 @@ struct trace_opts {
 	struct trace_config c;
 	struct page_opts page;
 	struct sides_config sides;
-	struct opt_u64 context;
 	const char *format;
-	struct str_list grep, vcpu;
 };
 
 /*
@@ -46,11 +44,10 @@ static const struct opt trace_options[] = {
 	       "clock perf)"),
 	OPTION(0, "kvmclock", OPT_STR, struct trace_opts, c.kvmclock, "SEL",
 	       "show the kvmclock of this VM"),
-	OPTION(0, "guest-capture", OPT_STR, struct trace_opts, c.guest_capture, "DIR",
-	       "take the VM's pvclock record from a capture made in it"),
 	OPTION(0, "pvclock", OPT_STR, struct trace_opts, c.pvclock,
 	       "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]",
-	       "the VM's pvclock record, as `kvmft guest-offset` prints it there"),
+	       "the VM's pvclock record, as `kvmft guest-offset` prints it there; or a capture made\n"
+	       "in it, which has that"),
 	OPTION('N', "count", OPT_U64, struct trace_opts, c.count, "COUNT",
 	       "end after this many events"),
 	OPTION('d', "duration", OPT_DURATION, struct trace_opts, c.duration, "DURATION",
@@ -62,16 +59,8 @@ static const struct opt trace_options[] = {
 	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
 	       "events to trace in guests, as -e does"),
 	SIDES_OPTIONS(struct trace_opts, sides),
-	OPTION('v', "vcpu", OPT_LIST, struct trace_opts, vcpu, "LIST",
-	       "with --guest: only these vCPUs and the host threads that run them, e.g. 0,2-5"),
-	OPTION(0, "grep", OPT_EVENTS, struct trace_opts, grep, "EVENT[/FILTER/]",
-	       "with --guest: of the recorded events only those that match"),
-	OPTION('C', "context", OPT_U64, struct trace_opts, context, "N",
-	       "with --grep: N lines before and after each match"),
 	OPTION_LISTED(0, "format", OPT_WORD, struct trace_opts, format, "FORMAT", trace_formats,
 		      "with --guest: how to print (default: text)"),
-	OPTION_CHOICE(0, "color", struct trace_opts, page.color, "WHEN", color_names, COLOR_HELP),
-	OPTION(0, "wide", OPT_FLAG, struct trace_opts, page.wide, NULL, WIDE_HELP),
 	OPT_END,
 };
 
@@ -81,7 +70,7 @@ static const struct opt trace_options[] = {
 static int merge_words(const struct trace_opts *o, struct remote_words *w)
 {
 	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
-	char count[32], context[32];
+	char count[32];
 	const char *const words[] = {
 		"kvmft trace", /* in whose name it speaks */
 		"merge", "--follow", "--naming",
@@ -89,20 +78,13 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 		clock ? "--clock" : NULL, clock, o->format ? "--format" : NULL, o->format,
 		"--color", color_names[MAX(o->page.color, 0)], o->page.wide ? "--wide" : NULL,
 		o->c.longer ? "--long" : NULL, o->c.count.set ? "--count" : NULL,
-		o->c.count.set ? count : NULL, o->context.set ? "--context" : NULL,
-		o->context.set ? context : NULL,
+		o->c.count.set ? count : NULL,
 	};
 	int ret = 0;
 
 	snprintf(count, sizeof(count), "%" PRIu64, o->c.count.v);
-	snprintf(context, sizeof(context), "%" PRIu64, o->context.v);
 	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
 		ret = words[i] ? remote_words_add(w, words[i]) : 0;
-	for (size_t i = 0; i < o->vcpu.n + o->grep.n && !ret; i++) {
-		ret = remote_words_add(w, i < o->vcpu.n ? "--vcpu" : "--grep");
-		ret = ret ?: remote_words_add(w, i < o->vcpu.n ? o->vcpu.v[i]
-							       : o->grep.v[i - o->vcpu.n]);
-	}
 	return ret ?: remote_words_add(w, "--");
 }
 
@@ -125,12 +107,10 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
-	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
+	if (o->c.kvmclock || o->c.pvclock || o->c.clock_offset.set)
 		return err_usage(err, "with --guest all times are on one timeline: --clock "
-				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock, "
-				 "--guest-capture and --clock-offset are for the host alone");
-	if (o->context.set && !o->grep.n)
-		return err_usage(err, "option --context: around which events? It needs --grep");
+				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock "
+				 "and --clock-offset are for the host alone");
 	while (o->c.clock && *clock && strcmp(*clock, o->c.clock))
 		sbuf_addf(&names, " %s", *clock++);
 	if (o->c.clock && !*clock)
@@ -159,8 +139,7 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	} option[] = {
 		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
 		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push },
-		{ "vcpu", o->vcpu.n },
-		{ "grep", o->grep.n }, { "context", o->context.set }, { "format", o->format },
+		{ "format", o->format },
 	};
 
 	if (o->sides.guests.n)
@@ -175,11 +154,12 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 		return err_usage(err, "option --count: must be at least 1");
 	if (c->tsc + !!c->clock + !!c->kvmclock > 1)
 		return err_usage(err, "--tsc, --clock and --kvmclock exclude each other");
-	if ((c->guest_capture || c->pvclock) && !c->kvmclock)
-		return err_usage(err, "option --%s: it goes with --kvmclock SEL",
-				 c->pvclock ? "pvclock" : "guest-capture");
-	if (c->guest_capture && c->pvclock)
-		return err_usage(err, "--guest-capture and --pvclock exclude each other");
+	if (c->pvclock && !c->kvmclock)
+		return err_usage(err, "option --pvclock: it goes with --kvmclock SEL");
+	if (c->pvclock && !strchr(c->pvclock, ',')) {
+		o->c.guest_capture = c->pvclock;
+		o->c.pvclock = NULL;
+	}
 	/* To seconds since the start nobody knows an offset; those of guests are from perf. */
 	if (o->c.clock_offset.set && !o->c.tsc && !o->c.clock && !o->c.kvmclock)
 		o->c.clock = "perf";
@@ -196,15 +176,16 @@ const struct cmd cmd_trace = {
 	.examples =
 		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
 		"  kvmft trace -e kvm:kvm_userspace_exit --clock realtime\n"
-		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --guest-capture guest\n"
+		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --pvclock guest\n"
 		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-events sched:sched_switch\n"
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,
-	.groups = "event vm pid duration count guest clock grep vcpu context format\n"
-		  "clocks: tsc clock-offset kvmclock guest-capture pvclock\n"
+	.groups = "event vm pid duration count guest clock format\n"
+		  "clocks: tsc clock-offset kvmclock pvclock\n"
 		  "guests: guest-events guest-options guest-timeout push\n"
-		  "ring and output: buffer-size long color wide",
+		  "ring and output: buffer-size long",
 	.opts_size = sizeof(struct trace_opts),
+	PAGE_AT(struct trace_opts, page),
 	.run = trace_cmd,
 };

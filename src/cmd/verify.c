@@ -18,7 +18,6 @@ static const struct opt verify_options[] = {
 	OPTION_CHOICE(0, "clock", struct verify_opts, v.clock, "CLOCK", out_clock_names,
 		      "clock of the times (default: seconds since the host's first event)"),
 	FORMAT_OPTION(struct verify_opts, cli_formats),
-	PAGE_OPTIONS(struct verify_opts, file.page_opts),
 	OPT_END,
 };
 
@@ -147,6 +146,7 @@ const struct cmd cmd_verify = {
 		    "  kvmft verify --tsc-offset -42051902088 host.dat guest.dat=4711",
 	.opts = verify_options,
 	.opts_size = sizeof(struct verify_opts),
+	VIEW_AT(struct verify_opts),
 	.sessions = captures_first,
 	.run = verify_run,
 	.reader = true,

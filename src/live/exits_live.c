@@ -74,7 +74,7 @@ static int show_page(struct exits_run *x, int fd)
 	struct exits_page p;
 	int ret;
 
-	exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
+	exits_view_make(&x->table, x->c->per_vm > 0 ? EXITS_BY_VM : x->target.group, counters,
 			counters ? show_present : exits_wanted, x, &v);
 	page_fill(x, &v, &p);
 	/* A blank line between tables that people read. */

@@ -349,7 +349,7 @@ static int records_of(struct trace *t, const struct capture *cap)
 	const struct vm *vm = t->kvmclock.vm;
 
 	if (cap->side == CAP_SIDE_HOST)
-		return err_usage(t->err, "option --guest-capture: %s was recorded on a host",
+		return err_usage(t->err, "option --pvclock: %s was recorded on a host",
 				 cap->path);
 	if (cap->uuid && vm->uuid && strcasecmp(cap->uuid, vm->uuid))
 		return err_set(t->err, EINVAL,
@@ -447,7 +447,7 @@ static int wait_ticks(struct trace *t, struct wait *w)
 			t->note("waiting for %s to get a pvclock record from KVM (event "
 				"kvm_pvclock_update, every 300 s or, with newer kernels, perhaps never): "
 				"%" PRIu64 " s so far; to start at once, give --pvclock as `kvmft "
-				"guest-offset` prints it in the guest, or --guest-capture DIR",
+				"guest-offset` prints it in the guest, or a capture made there",
 				name, ms / 1000);
 			say = MAX(say + NEXT_WORDS, ms);
 		}
@@ -457,7 +457,7 @@ static int wait_ticks(struct trace *t, struct wait *w)
 			t->err, ETIMEDOUT,
 			"no pvclock record of %s came within %" PRIu64
 			" s, so nothing was traced: give --pvclock as `kvmft guest-offset` prints "
-			"it in the guest, or --guest-capture",
+			"it in the guest, or a capture made there",
 			t->kvmclock.vm->sel, trace_elapsed_ms(t) / 1000);
 	if (!ret && trace_elapsed_ms(t) >= FIRST_WORD)
 		t->note("the pvclock record is there");

@@ -151,16 +151,10 @@ static void diff_cells(struct row *o, const void *ctx, size_t i)
 		row_str(o, "smallest_shown", NULL);
 }
 
-/* Up to the last row that there is room for. */
-static struct table diff_table_of(const struct diff_doc *doc, unsigned int form)
+static struct table diff_table_of(const struct diff_doc *doc)
 {
-	const struct row o = { .form = form };
-	struct table t = { .cells = diff_cells, .ctx = doc, .bold = doc->color };
-
-	for (size_t n = 0; t.n < doc->d->n; t.n++)
-		if (in_form(doc, &o, &doc->d->row[t.n]) && doc->top && n++ == doc->top)
-			break;
-	return t;
+	return (struct table){ .cells = diff_cells, .ctx = doc, .n = doc->d->n,
+			       .bold = doc->color };
 }
 
 void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b)
@@ -268,11 +262,10 @@ static void diff_text(const struct diff_doc *doc, struct sbuf *b)
 	if (!d->differ)
 		sbuf_add(b, "\nno difference beyond noise\n");
 	if (d->differ || doc->all) {
-		const struct table t = diff_table_of(doc, ROW_TEXT);
+		const struct table t = diff_table_of(doc);
 
 		sbuf_addc(b, '\n');
 		table_text(&t, b);
-		sbuf_add(b, t.n < d->n ? "...\n" : "");
 	}
 	sbuf_add(b, "\n");
 	/* How sure is one thing, how large another. */
@@ -324,7 +317,7 @@ static void json_side(struct json *j, const struct diff_side *s, const char *nam
 static void diff_json(const struct diff_doc *doc, struct sbuf *b)
 {
 	static const char *const verdicts[] = { "pass", "fail", "cannot tell" };
-	const struct table t = diff_table_of(doc, ROW_JSON);
+	const struct table t = diff_table_of(doc);
 	const struct diff *d = doc->d;
 	struct json j;
 
@@ -379,7 +372,7 @@ static void diff_json(const struct diff_doc *doc, struct sbuf *b)
 
 void diff_print(const struct diff_doc *d, const char *format, struct sbuf *b)
 {
-	const struct table csv = diff_table_of(d, ROW_CSV);
+	const struct table csv = diff_table_of(d);
 
 	if (!strcmp(format, "csv"))
 		table_csv(&csv, true, b);
@@ -442,11 +435,11 @@ static void line_json_head(struct json *j, const void *ctx __unused_arg)
 	json_put_str(j, "chance", NULL);
 }
 
-void diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b)
+void diff_tables_print(const struct diff_tables *t, const char *format, struct sbuf *b)
 {
 	const struct table table = { .cells = line_cells,
 				     .ctx = t->line,
-				     .n = top ? MIN(top, t->nline) : t->nline };
+				     .n = t->nline };
 
 	if (strcmp(format, "text")) {
 		table_doc(&table, !strcmp(format, "csv"), "rows", line_json_head, b);

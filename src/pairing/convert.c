@@ -273,11 +273,9 @@ static int open_input(struct convert_way *c, const char *path, bool is_guest, st
 		c->guest = cap;
 	else
 		c->host = cap;
-	if (is_guest && cap->side == CAP_SIDE_HOST)
-		return err_set(err, EINVAL, "%s is the capture of a host: give it with -i", path);
-	if (!is_guest && cap->side == CAP_SIDE_GUEST)
-		return err_set(err, EINVAL,
-			       "%s is the capture of a guest: give it with --guest-capture", path);
+	if (cap->side == (is_guest ? CAP_SIDE_HOST : CAP_SIDE_GUEST))
+		return err_set(err, EINVAL, "%s is the capture of a %s: -i takes one of a host, and one "
+			       "of its guest", path, is_guest ? "host" : "guest");
 	return rate_given(cap, &c->p->tsc_khz, err);
 }
 

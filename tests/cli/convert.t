@@ -280,12 +280,12 @@ value "the offset of a host capture" 1500000000 --from host-tsc --to guest-tsc -
 value "... of the VM named" 1500000000 --from host-tsc --to guest-tsc -i "$h" --vm 100-10 2000000000
 value "by hand wins" 2000000005 --from host-tsc --to guest-tsc -i "$h" --tsc-offset 5 2000000000
 value "the sched offset and record of a guest capture" 599999998 \
-	--from guest-local --to guest-tsc --guest-capture "$g" 279998999
+	--from guest-local --to guest-tsc -i "$g" 279998999
 value "-i takes a guest's capture, too" 279998950 --from kvmclock --to guest-perf -i "$g" 280000000
 value "from the guest's local clock to the host's TSC" "1100002502 1100002503" --range \
-	--from guest-local --to host-tsc -i "$h" --guest-capture "$g" 280000000
+	--from guest-local --to host-tsc -i "$h" -i "$g" 280000000
 value "to kvmclock by the record in force" 639999999 \
-	--from host-tsc --to kvmclock -i "$h" --guest-capture "$g" 2000000000
+	--from host-tsc --to kvmclock -i "$h" -i "$g" 2000000000
 # Samples: the true value must lie in the range, and the range within what bracket and slew allow.
 # host realtime 1700000000.5 = host TSC 2250000050, guest TSC 1750000050, guest mono_raw 740000000.
 around()
@@ -299,7 +299,7 @@ around()
 	ok "$name" test "$lo" -le "$truth" -a "$hi" -ge "$truth" -a $((hi - lo)) -le "$slack"
 }
 around "host realtime to guest mono_raw, through both TSCs" 740000000 1000 \
-	--from host-realtime --to guest-mono_raw -i "$h" --guest-capture "$g" 1700000000.5
+	--from host-realtime --to guest-mono_raw -i "$h" -i "$g" 1700000000.5
 # Trace clocks sampled by record: local = TSC / 2.5 + 10^9, perf = local + 46 s.
 mkdir "$tmp/sampled" "$tmp/tscguest"
 cp "$h/header_page" "$tmp/sampled"
@@ -329,7 +329,7 @@ clock name=local tsc=600000000 width=100 ns=240000020
 clock name=local tsc=3000000000 width=100 ns=1200000020
 META
 around "local of a guest without kvmclock" 2250000050 600 \
-	--from guest-local --to host-tsc -i "$h" --guest-capture "$tmp/tscguest" 700000020
+	--from guest-local --to host-tsc -i "$h" -i "$tmp/tscguest" 700000020
 around "host TSC to host mono" 900000010 600 --from host-tsc --to host-mono -i "$h" 2250000050
 around "host mono_raw to host boot: no guest needed" 900000020 1200 \
 	--from host-mono_raw --to host-boot -i "$h" 0.9
@@ -354,8 +354,11 @@ run conv --from host-tsc --to guest-tsc -i "$h" 10 2000000000
 status_is 3 "a time before the capture"
 is "$(tr '\n' ' ' <"$out")" "? 1500000000 " "... is ? and the next one goes on"
 err_has '1 of 2 values .* no TSC offset, pvclock record or sample is known' "... with the reason"
-run conv --from host-tsc --to guest-tsc --guest-capture "$h" 1
-err_has 'is the capture of a host: give it with -i' "host and guest mixed up"
+run conv --from host-tsc --to guest-tsc -i "$h" -i "$h" 1
+err_has 'is the capture of a host: -i takes one of a host, and one' "two hosts"
+run conv --from host-tsc --to guest-tsc -i "$g" -i "$g" 1
+err_has 'is the capture of a guest: -i takes' "two guests"
+value "in the other order" 1100002502 --from guest-local --to host-tsc -i "$g" -i "$h" 280000000
 cp -r "$h" "$tmp/torn"
 printf 'vcpu vm=100-10 id=zero offset=7 tsc=1900000000\n' >>"$tmp/torn/meta"
 run conv --from host-tsc --to guest-tsc -i "$tmp/torn" 2000000000

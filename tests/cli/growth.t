@@ -414,7 +414,7 @@ done >costs
 ok "$n lines of vcpu, a VM has far fewer" awk '{ t[NR] = $1 } END { exit !(t[1] > 0 && t[2] < 2 * t[1]) }' costs
 grows same_vms 4000 merge -q host guest
 grows pvclocks 4000 merge -q host guest=one
-grows pvclocks_and_times 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
+grows pvclocks_and_times 4000 convert --from guest-tsc --to kvmclock -i host -i guest 5000
 grows cpus_missing 400 merge -q host guest=one
 grows segments 400 merge -q host guest=one
 for command in "report --tsc-khz 1000000 -i" "merge -q" "verify"; do

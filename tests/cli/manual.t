@@ -239,7 +239,7 @@ live()
 	rm -rf "$tmp/live"
 	mkdir -p "$tmp/live/lib" && cd "$tmp/live" || exit
 	case $cmd in
-	*"--guest-capture rec") cp -R "$tmp/run/rec" . ;;
+	*"--pvclock rec") cp -R "$tmp/run/rec" . ;;
 	esac
 	ln -s "$tinyvm" vmm
 	echo true >work.sh

@@ -299,8 +299,8 @@ run "$kvmft" merge --side 101-1 twins twin0=100-1 twin1=101-1
 is "$(cut -d' ' -f1 "$out" | tr '\n' ' ')" "101-1 " "... and PID-FD one"
 run "$kvmft" verify twins twin0=100-1 twin1=101-1
 is "$(sed -n 's/^\(10[01]-1\):.*/\1/p' "$out" | tr '\n' ' ')" "100-1 101-1 " "... in verify"
-run "$kvmft" exits --per-vm 1
-status_is 2 "exits --per-vm is for metrics"
+run "$kvmft" exits --per vm 1
+status_is 2 "exits --per vm is for metrics"
 run "$kvmft" report --format openmetrics day
 status_is 2 "--format openmetrics: one capture at a time"
 

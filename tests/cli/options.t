@@ -43,7 +43,8 @@ list_options()
 
 help_options()
 {
-	"$kvmft" help "$1" --all | sed -n '/^options:/,/^examples:/p' |
+	# shellcheck disable=SC2086 # one word, or two of a group
+	"$kvmft" help $1 --all | sed -n '/^options:/,/^examples:/p' |
 		sed -nE 's/^  (-.), (--[a-z0-9-]+).*/\1 \2/p; s/^      (--[a-z0-9-]+).*/ \1/p' | LC_ALL=C sort
 }
 
@@ -57,16 +58,16 @@ man_part()
 }
 
 # Entries of the options' list: ".It Fl o , Fl Fl output Ar CAPTURE" or ".It Fl Fl vm Ar SEL".
-# The group's page says once that its commands have --help.
+man_entries()
+{
+	sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' |
+		LC_ALL=C sort
+}
+
+# Those of every command, and of all that read recordings or name guests' code, are in kvmft(1) alone.
 man_options()
 {
-	{
-		man_part "$1"
-		case $1 in
-		*" "*) printf '.It Fl h , Fl Fl help\n.It Fl Fl version\n' ;;
-		esac
-	} | sed -nE 's/^\.It Fl (.) , Fl Fl ([a-z0-9-]+).*/-\1 --\2/p; s/^\.It Fl Fl ([a-z0-9-]+).*/ --\1/p' |
-		LC_ALL=C sort
+	{ man_part "$1" | man_entries && grep -Fx -f "$tmp/list" "$tmp/common"; } | LC_ALL=C sort
 }
 
 # The same names stand in the synopsis of the page (those with a short form by that).
@@ -74,8 +75,8 @@ man_synopsis_lacks()
 {
 	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-${1%% *}.1" >"$tmp/synopsis"
 	while read -r a b; do
+		grep -qFx -e "$a $b" -e " $a" "$tmp/common" && continue
 		case $a in
-		--help | -h | --version) continue ;;
 		--*) pattern="Fl Fl ${a#--}( |\$)" ;;
 		*) pattern="Fl ${a#-}( |\$)" ;;
 		esac
@@ -83,6 +84,9 @@ man_synopsis_lacks()
 	done <"$tmp/list"
 }
 
+sed -n '/^\.Ss Common options/,/^\.Ss Conv/p' "$top/man/kvmft.1" | man_entries >"$tmp/common"
+is "$("$kvmft" --list-options list | awk -F '\t' 'NF > 2 { print $2 }' | LC_ALL=C sort | tr '\n' ' ')" \
+	"color format help quiet version wide " "options of every command, and one of list's own"
 while read -r cmd; do
 	page=$top/man/kvmft-${cmd%% *}.1
 	# shellcheck disable=SC2086 # one word, or two of a group
@@ -110,7 +114,7 @@ while read -r cmd; do
 	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-${cmd%% *} 1" "$top/man/kvmft.1"
 	# The argument of each option is called the same in the manual.
 	man_part "$cmd" >"$tmp/part"
-	awk -F '\t' '$2 && $4 { print $2, $4 }' "$tmp/of/$cmd" | while read -r long arg; do
+	awk -F '\t' '$2 && $4 && $2 !~ /^(color|tsc-khz|guest-[kvm].*)$/ { print $2, $4 }' "$tmp/of/$cmd" | while read -r long arg; do
 		name=${arg%%[!A-Za-z]*}
 		grep -qE "^\.It .*Fl Fl $long .*Ar $name" "$tmp/part" || echo "--$long $arg"
 	done >"$tmp/args"
@@ -120,7 +124,7 @@ done <"$tmp/all"
 # ---- a letter is one option, whatever the command, and the manual has them all ----
 
 while read -r cmd; do
-	awk -F '\t' 'NF > 2 && $3 && $2 != "help" { print $3, $2, $1 }' "$tmp/of/$cmd"
+	awk -F '\t' 'NF > 2 && $3 && $2 !~ /^(help|quiet)$/ { print $3, $2, $1 }' "$tmp/of/$cmd"
 done <"$tmp/commands" >"$tmp/letters"
 ok "commands have short options" test "$(wc -l <"$tmp/letters")" -gt 30
 is "$(awk 'seen[$1] && seen[$1] != $2 { print } { seen[$1] = $2 }' "$tmp/letters")" "" "each letter is one option"
@@ -225,6 +229,9 @@ wrong "... of two commands" "no option --push-file: --push=FILE" record --push-f
 wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded" record -a
 wrong "... of another command, by its letter" "no option -i: captures are operands" merge -i a
 wrong "... of two names for one thing" "no option --top: --worst N" latency sched --top 3 a
+wrong "... that became a value" "no option --per-vm: --per vm" exits --per-vm
+wrong "... of a command of a group" "no option --events: events=FILE" qemu set --events f
+wrong "... that another option does" "no option --before-guest: --before GUEST" diff --before-guest g a b
 wrong "... of a command of perf's" "unknown command 'kvm': kvmft report for a recording" kvm stat report
 wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x
 wrong "... of one command" "unknown option -a" report -a
@@ -234,6 +241,9 @@ wrong "... not of another" "unknown option --tsc-offset" diff --tsc-offset 1 a b
 wrong "near word" "is not one of irq, sched, io, timer, mem, net, all \(did you mean irq\?\)" latency irqs a
 wrong "near --help" "did you mean --help" record --hlep
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
+wrong "--tsc-khz where nothing is read" "unknown option --tsc-khz" list --tsc-khz 1
+wrong "a word of what every command has" "option --color: 'blue' is not one of auto, always, never" list --color blue
+wrong "a number of it" "option --tsc-khz: 'x' is not an unsigned number" verify --tsc-khz x a b
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
 wrong "argument for a flag" "option --quiet takes no argument" record --quiet=yes

@@ -193,12 +193,12 @@ usage "trace-file, unknown word" "not on, off, flush" trace-file maybe
 usage "trace-file set without a path" "set needs one PATH" trace-file set
 usage "a line end in a path" "control characters" trace-file set "$(printf 'a\nquit')"
 printf 'good\nb ad\n' >"$tmp/events"
-usage "a bad line in a file" "events, line 2: 'b ad' cannot name" set --events "$tmp/events"
+usage "a bad line in a file" "events, line 2: 'b ad' cannot name" set events="$tmp/events"
 printf '# nothing\n\n' >"$tmp/events"
-run "$kvmft" qemu set --events "$tmp/events"
+run "$kvmft" qemu set events="$tmp/events"
 status_is 1 "a file without patterns"
 err_has "there is no pattern in" "... is reported"
-run "$kvmft" qemu set --events "$tmp/nosuch"
+run "$kvmft" qemu set events="$tmp/nosuch"
 status_is 1 "a file that is not there"
 run "$kvmft" qemu events --monitor "$tmp/nosuch"
 status_is 1 "a socket that is not there"
@@ -234,7 +234,7 @@ printf '# off first\n-virtio_*\n\n  vm_state_notify \r\n-runstate*\nvirtio_notif
 for how in "--vm $vm_name" "--monitor $tmp/dir/h,mp.sock"; do
 	run "$kvmft" qemu set --vm "$vm_name" '*' off virtio_pci_notify_write on
 	# shellcheck disable=SC2086 # option and argument
-	run "$kvmft" qemu set $how --events "$tmp/events" runstate_set on
+	run "$kvmft" qemu set $how events="$tmp/events" runstate_set on
 	status_is 0 "set ${how%% *}: from a file and operands"
 	is "$(states --vm "$vm_name")" "runstate_set virtio_notify vm_state_notify " \
 		"... in the file's order, operands last"

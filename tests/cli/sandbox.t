@@ -103,7 +103,7 @@ if [ -s made ]; then
 fi
 rm -f many.dat packed.dat
 reader convert --from host-tsc --to guest-tsc --tsc-offset -5 100 200
-reader convert --from host-tsc --to kvmclock -i pair-host --guest-capture pair-guest 1000000000000
+reader convert --from host-tsc --to kvmclock -i pair-host -i pair-guest 1000000000000
 reader convert --from host-tsc --to guest-tsc --vm 1 1
 ok "$good of them did what they were asked for" test "$good" -ge 75
 # What goes wrong, and says so.

@@ -21,7 +21,7 @@ import json, sys
 d = json.load(open(sys.argv[1]))
 assert [e["status"] for e in d["exits"]] == [0, 1, 2, 3, 4]
 for c in d["commands"]:
-    for o in c["options"]:
+    for o in c["options"] + [o for o in d["common_options"] if o["name"] in c["common_options"]]:
         print("\t".join([c["name"], (o["name"] or "")[2:], (o["letter"] or "")[1:],
                          "" if (o["argument"] or "").startswith("[=") else o["argument"] or "", " ".join(o["words"])]))
 END

@@ -518,7 +518,7 @@ for what in blame "latency all" stuck clock verify "export --to json" "export --
 	case $what in
 	stuck) set -- -i "$@" ;;
 	export*) set -- -i "$1" -o "$tmp/nowhere-out.$$" --force "$2" ;;
-	diff) set -- --before-guest "$2" --after-guest "$2" "$1" "$1" ;;
+	diff) set -- --before "$2" --after "$2" "$1" "$1" ;;
 	esac
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" $what "$@"

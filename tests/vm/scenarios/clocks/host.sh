@@ -39,7 +39,7 @@ tracing()
 	[ "$(cat /sys/kernel/tracing/instances/kvmft.*/events/kvm/kvm_msr/enable 2>/dev/null | grep -c 1)" = 3 ]
 }
 
-trace_start kvmclock --kvmclock vm1 --guest-capture /tmp/guest
+trace_start kvmclock --kvmclock vm1 --pvclock /tmp/guest
 by_kvmclock=$tracer
 # As the manual does it without --kvmclock: cycles, plus the offset that debugfs shows.
 trace_start tsc --vm vm1 --tsc --clock-offset "$(guest_tsc_offset vm1 0)"

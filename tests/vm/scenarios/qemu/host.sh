@@ -30,7 +30,7 @@ reads()
 # ---- by hand ----
 
 printf '# all of virtio-blk but what it says of requests that are merged\nvirtio_blk_*\n-virtio_blk_submit*\n' >/tmp/events
-check "set: a file, and a name behind it" "$KVMFT" qemu set --vm vm1 --events /tmp/events virtio_blk_req_complete off
+check "set: a file, and a name behind it" "$KVMFT" qemu set --vm vm1 events=/tmp/events virtio_blk_req_complete off
 check "... which count in their order" sh -c "! echo '$(states)' | grep -E 'virtio_blk_(submit|req_complete)' &&
 	echo '$(states)' | grep virtio_blk_handle_read"
 first=$(reads first)
