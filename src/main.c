@@ -54,7 +54,7 @@ static int print_list(char **argv)
 
 static int unknown_command(const char *name)
 {
-	const char *near = cli_nearest_cmd(name);
+	const char *near = cli_nearest_cmd(name), *instead = cli_gone("", name, strlen(name), 0);
 	struct kvmft_err err = { .text = "" };
 
 	for (const char *const *other = kvmft_cmds_elsewhere; *other; other++)
@@ -63,13 +63,10 @@ static int unknown_command(const char *name)
 				 "copied there", name);
 			return KVMFT_LACKING;
 		}
-	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
-		if (g->of && !g->of[0] && !strcmp(g->name, name)) {
-			cli_note("unknown command '%s': %s", name, g->instead);
-			return KVMFT_USAGE;
-		}
 	/* Through err, which keeps control characters of the word from the terminal. */
-	if (near)
+	if (instead)
+		err_usage(&err, "unknown command '%s': %s", name, instead);
+	else if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
 		err_usage(&err, "unknown %s '%s' (see kvmft help)",

@@ -141,10 +141,12 @@ struct cmd {
 /* Options and commands of earlier versions, of perf and trace-cmd, and what does the same. */
 struct opt_gone {
 	const char *of; /* the command that it is tried with; NULL: any; "": it is a command */
-	const char *name, *instead;
+	const char *name, *instead; /* or names, with blanks between */
 	char letter; /* '\0': it had none */
 };
 extern const struct opt_gone kvmft_gone[];
+/* What does the same as the name of n letters, or the letter, of a command, or as a command: "". */
+const char *cli_gone(const char *of, const char *name, size_t n, int letter);
 
 /* Options of every command; their offset is that of the place's in struct cmd. */
 extern const struct opt cli_common[];

@@ -246,6 +246,7 @@ struct diff_tables {
 	bool more[2];		/* there are other tables behind it */
 	bool screen[2];		/* of perf 6.4's browser: all times in ns, the mean last */
 	bool exact[2];		/* of kvmft */
+	bool cycles[2];		/* times are cycles, not ns */
 	struct diff_line *line;
 	size_t nline, cap;
 };

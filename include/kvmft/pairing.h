@@ -183,8 +183,8 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 
 /* ---- the TSC frequency of a capture: as its user says (--tsc-khz), or as found in it ---- */
 
-/* Whether it is possible. 0, or -EINVAL with err. */
-int rate_check(const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
+/* How the user gets it. */
+#define RATE_HINT "give it with --tsc-khz: the MHz that `dmesg | grep tsc:` has there, times 1000"
 /*
  * From now on the capture has a TSC frequency: as given, or as found in it, which a note says
  * unless quiet. That nothing gives it is always noted, with what follows from that: `then`, NULL:
@@ -198,8 +198,8 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 		    note_fn *note, struct kvmft_err *err) __must_check;
 /* As another capture of the same file has it. */
 void rate_like(struct capture *cap, const struct capture *other);
-/* Only what was given. */
-int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
+/* Only what was given. 0. */
+int rate_given(struct capture *cap, const struct opt_u64 *khz);
 
 /* What `kvmft verify` found out, and how it reports that. */
 

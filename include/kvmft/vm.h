@@ -98,6 +98,7 @@ struct vm_list {
 	enum vm_debugfs_state debugfs;
 	char *debugfs_text; /* one line: what is wrong and how to fix it; NULL if OK */
 	size_t n_hidden; /* processes whose descriptors we may not see: see vm_task_hidden() */
+	uint32_t hidden; /* the first of them */
 	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
 	char *clocksource;  /* the host's current clocksource; NULL when unknown */
 };
@@ -164,6 +165,8 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 		 struct kvmft_err *err) __must_check;
 /* -ENOENT with exit code 4: no VM runs here, and what could not be looked at. */
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err);
+/* How many processes could not be looked at, one of them, and why, in text. */
+const char *vm_list_hidden(const struct vm_list *list, char *text, size_t size);
 
 /* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show a VM. */
 void vm_describe(const struct vm *vm, struct sbuf *out);
@@ -287,6 +290,7 @@ struct vm_procs {
 	struct vm_proc *v;
 	size_t n, cap;
 	size_t n_hidden; /* processes that we may not look at */
+	uint32_t hidden; /* the first of them */
 	bool truncated;
 };
 

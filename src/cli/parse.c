@@ -147,21 +147,28 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	}
 }
 
+/* Is the word of n letters one of those up to the end of the line? */
+static bool line_has(const char *line, const char *word, size_t n)
+{
+	size_t len = strcspn(line, " \n");
+
+	return (len == n && !memcmp(line, word, n)) ||
+	       (line[len] == ' ' && line_has(line + len + 1, word, n));
+}
+
 /* Whether plain help shows it: those of the first line of groups, or all. */
 static bool opt_is_usual(const struct cmd *c, const struct opt *o)
 {
-	size_t len = strlen(o->name);
+	return !opt_is_common(o) && (!c->groups || line_has(c->groups, o->name, strlen(o->name)));
+}
 
-	if (!c->groups || opt_is_common(o))
-		return !opt_is_common(o);
-	for (const char *at = c->groups; *at && *at != '\n'; at += strspn(at, " ")) {
-		size_t n = strcspn(at, " \n");
-
-		if (n == len && !memcmp(at, o->name, len))
-			return true;
-		at += n;
-	}
-	return false;
+const char *cli_gone(const char *of, const char *name, size_t n, int letter)
+{
+	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
+		if ((letter ? letter == g->letter : line_has(g->name, name, n)) &&
+		    (g->of ? !strcmp(g->of, of) : *of))
+			return g->instead;
+	return NULL;
 }
 
 /* The options that a line names. The next line; NULL: there is none. */
@@ -510,6 +517,8 @@ static int cli_set(const struct cmd *c, const struct opt *o, void *opts, char *t
 		if (text && numbers[o->type].parse(text, &u->v))
 			return err_usage(err, "option --%s: '%s' is not %s", o->name, text,
 					 numbers[o->type].want);
+		if (text && opt_is_common(o) && (!u->v || u->v > UINT32_MAX))
+			return err_usage(err, "option --%s: no TSC has %s kHz", o->name, text);
 		return 0;
 	}
 }
@@ -519,25 +528,23 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *word = argv[optind - 1];
 	unsigned int begin = 0;
-	struct near near = { .word = str_starts(word, "--") ? word + 2 : word };
+	const bool long_name = str_starts(word, "--");
+	struct near near = { .word = long_name ? word + 2 : word };
+	const char *instead;
 	char name[64];
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
 				 word);
-	for (const struct opt_gone *g = kvmft_gone; g->name; g++)
-		if ((val ? val == g->letter
-			 : str_starts(word, "--") && strlen(g->name) == strcspn(word + 2, "=") &&
-				   str_starts(word + 2, g->name)) &&
-		    (!g->of || !strcmp(g->of, c->name)))
-			return err_usage(err, "there is no option %s%.*s: %s", val ? "-" : "",
-					 val ? 1 : (int)strcspn(word, "="),
-					 val ? (char[]){ (char)val, '\0' } : word, g->instead);
+	instead = cli_gone(c->name, long_name ? word + 2 : "", long_name ? strcspn(word + 2, "=") : 0, val);
+	if (instead)
+		return err_usage(err, "there is no option %s%.*s: %s", val ? "-" : "",
+				 val ? 1 : (int)strcspn(word, "="),
+				 val ? (char[]){ (char)val, '\0' } : word, instead);
 	if (val)
 		return err_usage(err, "unknown option -%c (see kvmft help %s)", val, c->name);
 	for (const struct opt *o = opt_next(c, NULL); o; o = opt_next(c, o)) /* up to its "=" */
-		begin += str_starts(word, "--") && word[2] &&
-			 !strncmp(o->name, word + 2, strcspn(word + 2, "="));
+		begin += long_name && word[2] && !strncmp(o->name, word + 2, strcspn(word + 2, "="));
 	if (begin > 1)
 		return err_usage(err,
 				 "option %.*s is ambiguous: type more of it (see kvmft help %s)",

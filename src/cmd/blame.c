@@ -105,8 +105,8 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->v.err, "--context: neither csv nor tables of --by have timelines");
 	m->b.o.top = o->top.set ? o->top.v : m->show.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.spans = o->spans;
-	return top_check(&o->top, m->v.err) ?: rate_check(&o->v.khz, m->v.err) ?:
-	       spans_check(&o->spans, m->v.err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->v.err);
+	return top_check(&o->top, m->v.err) ?: spans_check(&o->spans, m->v.err) ?:
+	       only_vcpu(&o->vcpu, &m->b.o.vcpu, m->v.err);
 }
 
 /* All of the captures is looked at: what reaches to that time may have begun long before. */

@@ -99,8 +99,8 @@ static int boot_one(struct boot_doc *d, int side, bool *whole, struct kvmft_err 
 	int ret = view_open(&v, &d->path[side], 1);
 
 	if (!ret && !v.p->host.cap->tsc_khz)
-		ret = err_lack(err, ENODATA, "%s: the TSC frequency is not known: give it with "
-			       "--tsc-khz", d->path[side]);
+		ret = err_lack(err, ENODATA, "%s: the TSC frequency is not known: " RATE_HINT,
+			       d->path[side]);
 	bo.vm = v.vm;
 	ret = ret ?: boot_new(v.p->t, &bo, &b, err);
 	ret = ret ?: blaming_begin(&m);

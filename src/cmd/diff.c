@@ -100,7 +100,7 @@ static int diff_check(struct run *run)
 	}
 	if (!o->limits.n && o->format == FORMAT_JUNIT)
 		return err_usage(run->err, "--format junit is for what --fail-if asks");
-	return rate_check(&o->khz, run->err);
+	return 0;
 }
 
 /* ---- a side ---- */
@@ -308,11 +308,9 @@ static int take_recording(struct run *run, struct diff_tables *t, int i, const c
 				   cli_note, run->err);
 	ret = ret ?: report_new(s->cap, s->fmt, &run->ro, &s->r, run->err);
 	ret = ret ?: report_walk(s->r, run->err);
-	if (!ret && report_in_cycles(s->r))
-		ret = err_lack(run->err, ENODATA,
-			       "the TSC frequency of %s is not known: give it with --tsc-khz", path);
 	if (ret)
 		return ret;
+	t->cycles[i] = report_in_cycles(s->r);
 	side_losses(run, s);
 	filter.vm = report_vm_named(s->r);
 	report_table(s->r, &filter, KEY_SAMPLE, &rows);
@@ -342,6 +340,9 @@ static int compare_tables(struct run *run, struct diff_tables *t)
 	for (int i = 0; i < 2 && !ret; i++)
 		if (!t->what[i])
 			ret = take_recording(run, t, i, run->path[i]);
+	if (!ret && t->cycles[0] != t->cycles[1])
+		return err_lack(run->err, ENODATA, "times of %s are in cycles, those of %s are not: make "
+				"both with --tsc-khz", run->path[t->cycles[1]], run->path[t->cycles[0]]);
 	if (!ret && (!t->n[0] || !t->n[1]))
 		return err_set(run->err, ENODATA, "%s: nothing in it to compare",
 			       run->path[!!t->n[0]]);
@@ -408,7 +409,7 @@ static int same_unit(struct run *run)
 		return 0;
 	return err_lack(run->err, ENODATA,
 			cap_in_tsc(run->d.cycles ? a : b)
-				? "the TSC frequency of %s is not known: give it with --tsc-khz"
+				? "the TSC frequency of %s is not known: " RATE_HINT
 				: "%s: its trace clock is no time",
 			(run->d.cycles ? a : b)->path);
 }

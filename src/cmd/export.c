@@ -262,7 +262,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		.out = o->out, .output = o->output, .time_shift = o->time_shift,
 	};
 	char **captures = xcalloc((size_t)argc + 2, sizeof(*captures));
-	int ret = check_options(o, argc, err) ?: rate_check(&o->v.khz, err) ?:
+	int ret = check_options(o, argc, err) ?:
 		  sink_input_check(o->input, err);
 
 	captures[0] = (char *)o->input;

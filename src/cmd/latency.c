@@ -119,7 +119,7 @@ static int latency_check(struct latency *m, const char *kinds)
 		return err_usage(m->v.err, "--grain: at least 4096, a page");
 	if (o->grain.set && !(m->lo.mem_by >> (LAT_T_MEM_GPA - LAT_T_MEM_VCPU) & 1))
 		return err_usage(m->v.err, "--grain is only for --by gpa");
-	return rate_check(&o->v.khz, m->v.err) ?: only_vcpu(&o->vcpu, &m->lo.vcpu, m->v.err);
+	return only_vcpu(&o->vcpu, &m->lo.vcpu, m->v.err);
 }
 
 /* Nothing was measured: what the captures lack, or what became of what they have. */

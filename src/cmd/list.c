@@ -164,6 +164,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	const struct list_opts *o = opts;
 	struct vm_list *l = NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char hidden[160];
 	int ret = vm_scan(NULL, &l, err);
 
 	if (ret)
@@ -183,8 +184,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		if (l->truncated)
 			cli_note("there are more VMs than can be listed");
 		if (l->n && l->n_hidden)
-			cli_note("processes that may not be inspected%s: %zu",
-				 geteuid() ? " (run as root)" : "", l->n_hidden);
+			cli_note("%s", vm_list_hidden(l, hidden, sizeof(hidden)));
 		if (!l->n)
 			ret = vm_list_none(l, err);
 	}

@@ -604,7 +604,6 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (o->of >= 0 && (!o->format || strcmp(o->format, "folded")))
 		return err_usage(err, "option --of goes with --format folded");
 	ret = o->follow.set ? check_follow(o, argc, err) : 0;
-	ret = ret ?: rate_check(&v->khz, err);
 	if (ret)
 		return ret;
 	if (!argc)

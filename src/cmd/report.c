@@ -120,12 +120,8 @@ static int parse(struct run *run)
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->names.n)
 		return err_usage(run->err, "option --names: only with --by process");
-	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
-		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
-	if (top_check(&o->top, run->err) || rate_check(&o->khz, run->err))
+	if (top_check(&o->top, run->err) || only_vcpu(&o->vcpu, &run->filter.vcpu, run->err))
 		return -EINVAL;
-	if (o->vcpu.set)
-		run->filter.vcpu = (int64_t)o->vcpu.v;
 	if (o->pids && parse_pids(run))
 		return -EINVAL;
 	run->ro.vm = o->vm;
@@ -445,8 +441,7 @@ static int by_process(struct run *run)
 
 	if (!ret && o->waits && o->by > BY_REASON && o->by != BY_PROCESS)
 		ret = err_usage(run->err, "options --waits and --by %s exclude each other", by_names[o->by]);
-	if (!ret && (top_check(&o->top, run->err) || rate_check(&o->khz, run->err)))
-		ret = -EINVAL;
+	ret = ret ?: top_check(&o->top, run->err);
 	if (!ret && p.tasks && !run->nguest)
 		ret = err_usage(run->err, "--by task: what ran only the guest knows: HOST GUEST[=SEL]...");
 	if (!ret && o->names.n && (p.tasks || run->nguest))

@@ -14,8 +14,6 @@ static const char *const stuck_formats[] = { "text", "json", NULL };
 struct stuck_opts {
 	struct stuck_config c;
 	struct guest_syms_opts syms;
-	struct ksyms_files files;
-	char *sel;
 	int format;
 	struct page_opts page;
 };
@@ -65,48 +63,10 @@ static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	return so->c.input && stuck_session ? stuck_session(o, &so->c.input, err) : 0;
 }
 
-/* All are of one guest; SEL= chooses it as --vm does. */
-static int syms_one(struct stuck_opts *o, const struct str_list *l, const char **file,
-		    struct kvmft_err *err)
+/* All are of one guest, which --vm chooses. */
+static const char *syms_last(const struct str_list *l)
 {
-	const char *eq = l->n ? strchr(l->v[0], '=') : NULL;
-
-	if (l->n)
-		*file = l->v[0];
-	if (eq && memchr(l->v[0], '/', (size_t)(eq - l->v[0])))
-		eq = NULL;
-	if (eq) {
-		free(o->sel);
-		o->sel = xstrndup(*file, (size_t)(eq - *file));
-		*file = eq + 1;
-	}
-	if (l->n > 1 || (eq && o->c.vm && strcmp(o->sel, o->c.vm)))
-		return err_usage(err, "option --%s: of one guest at a time",
-				 guest_syms_option(&o->syms));
-	o->c.vm = eq ? o->sel : o->c.vm;
-	return 0;
-}
-
-static int syms_given(struct stuck_opts *o, struct kvmft_err *err)
-{
-	const char *slide = NULL;
-	int ret = syms_one(o, &o->syms.kallsyms, &o->files.kallsyms, err) ?:
-		  syms_one(o, &o->syms.vmlinux, &o->files.vmlinux, err) ?:
-		  syms_one(o, &o->syms.modules, &o->files.modules, err) ?:
-		  syms_one(o, &o->syms.kaslr, &slide, err);
-
-	o->files.slide.set = slide;
-	if (!ret && slide && parse_bits64(slide, &o->files.slide.v))
-		return err_usage(err, "option --guest-kaslr: '%s' is not a number", slide);
-	if (!ret && slide && !o->files.vmlinux)
-		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
-	return ret;
-}
-
-static int stuck_release(void *opts)
-{
-	free(((struct stuck_opts *)opts)->sel);
-	return 0;
+	return l->n ? l->v[l->n - 1] : NULL;
 }
 
 static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
@@ -114,6 +74,9 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct stuck_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	const char *slide = syms_last(&o->syms.kaslr);
+	struct ksyms_files files = { syms_last(&o->syms.kallsyms), syms_last(&o->syms.vmlinux),
+				     syms_last(&o->syms.modules), .slide.set = slide };
 	unsigned int layers;
 	int ret = 0;
 
@@ -128,14 +91,15 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 				 argc ? "captures of guests go" : "option --tsc-khz goes");
 	o->c.guests = argv;
 	o->c.nguest = (size_t)argc;
-	ret = rate_check(&o->c.khz, err) ?: syms_given(o, err);
-	if (ret)
-		return ret;
+	if (slide && parse_bits64(slide, &files.slide.v))
+		return err_usage(err, "option --guest-kaslr: '%s' is not a number", slide);
+	if (slide && !files.vmlinux)
+		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
 	if (o->c.input)
 		ret = sandbox_enter_reader(&layers, err);
-	if (!ret && (o->files.kallsyms || o->files.vmlinux || o->files.modules)) {
-		ret = o->c.input ? guest_syms_read(&k, &o->files, err)
-				 : syms_live(&k, &o->files, err);
+	if (!ret && (files.kallsyms || files.vmlinux || files.modules)) {
+		ret = o->c.input ? guest_syms_read(&k, &files, err)
+				 : syms_live(&k, &files, err);
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
@@ -163,6 +127,5 @@ const struct cmd cmd_stuck = {
 	.syms = offsetof(struct stuck_opts, syms),
 	.sessions = stuck_sessions,
 	.run = stuck_cmd,
-	.release = stuck_release,
 	.max_args = -1,
 };

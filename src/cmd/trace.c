@@ -132,21 +132,16 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 {
 	struct trace_opts *o = opts;
 	const struct trace_config *c = &o->c;
-	/* What makes sense only with guests. */
-	const struct {
-		const char *name;
-		bool set;
-	} option[] = {
-		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
-		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push },
-		{ "format", o->format },
-	};
+	const char *with = o->sides.events.n    ? "guest-events"
+			   : o->sides.options.n  ? "guest-options"
+			   : o->sides.timeout.set ? "guest-timeout"
+			   : o->sides.push	  ? "push"
+			   : o->format		  ? "format" : NULL;
 
 	if (o->sides.guests.n)
 		return trace_guests(o, err);
-	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
-		if (option[i].set)
-			return err_usage(err, "option --%s goes with --guest", option[i].name);
+	if (with)
+		return err_usage(err, "option --%s goes with --guest", with);
 	if (!c->events.n)
 		return err_usage(err, "what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
 				 "host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");

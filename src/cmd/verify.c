@@ -42,10 +42,8 @@ static int verify_open(struct verify *v, struct view *view, int argc, char **arg
 {
 	const struct view_opts *o = view->o;
 	struct kvmft_err *err = view->err;
-	int ret = rate_check(&o->khz, err);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (argc < 2 && access(argv[0], F_OK))
 		return err_why(err, errno, "cannot open %s", argv[0]);
 	if (argc < 2)

@@ -23,6 +23,14 @@ static bool take_us(const char **s, uint64_t *ns)
 	return true;
 }
 
+static bool take_cycles(const char **s, uint64_t *cycles)
+{
+	bool ok = take_u64(s, INT64_MAX / 1000000, cycles);
+
+	*s += strspn(*s, DIFF_BLANKS);
+	return ok;
+}
+
 int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t len, uint64_t n,
 	       const uint64_t *mean, double error)
 {
@@ -80,8 +88,9 @@ static int take_row(struct diff_tables *t, int side, const char *s)
 		if (t->screen[side])
 			timed = used && take_u64(&p, INT64_MAX / 1000000, &mean);
 		else
-			while (used && take_us(&p, &mean)) /* the last one */
-				timed = true;
+			while (used && (t->cycles[side] ? take_cycles(&p, &mean)
+							: take_us(&p, &mean)))
+				timed = true; /* the last one */
 		if (timed || *p == '-') {
 			(void)!sscanf(p, "( +- %lf%%", &error);
 			return diff_tables_add(t, side, s, len, n, timed ? &mean : NULL, error);
@@ -120,9 +129,10 @@ int diff_tables_read(struct diff_tables *t, int side, char *text)
 		t->screen[side] |= p && !t->what[side];
 		p = p ?: strstr(s, "Samples%");
 		t->more[side] = p && t->what[side];
-		if (p && !t->what[side])
+		if (p && !t->what[side]) {
 			t->what[side] = s;
-		else if (!t->what[side] || t->more[side])
+			t->cycles[side] = strstr(p, " cycles");
+		} else if (!t->what[side] || t->more[side])
 			continue;
 		else if (!strncmp(s, "Total Samples:", 14) && (p = s + 14))
 			(void)take_u64(&p, INT64_MAX, &t->told[side]);

@@ -401,7 +401,9 @@ static void mean_cells(struct row *r, const char *name, const char *head, const 
 		       int i)
 {
 	row_time(r, name, l->side[i].timed, l->side[i].mean);
-	if (l->side[i].timed)
+	if (l->side[i].timed && r->cycles)
+		cell_text(r, IN_TEXT, head, "%llu", (unsigned long long)l->side[i].mean);
+	else if (l->side[i].timed)
 		cell_text(r, IN_TEXT, head, "%llu.%02lluus",
 			  (unsigned long long)l->side[i].mean / 1000,
 			  (unsigned long long)l->side[i].mean % 1000 / 10);
@@ -423,7 +425,7 @@ static void line_cells(struct row *r, const void *ctx, size_t i)
 	cell_u64(r, IN_ALL, "samples_before", "Samples", l->side[0].there, l->side[0].n);
 	cell_u64(r, IN_ALL, "samples_after", "After", l->side[1].there, l->side[1].n);
 	change_cell(r, l->side[0].n, l->side[1].n, "");
-	mean_cells(r, "mean_before", "Mean", l, 0);
+	mean_cells(r, "mean_before", r->cycles ? "Mean cycles" : "Mean", l, 0);
 	mean_cells(r, "mean_after", "After", l, 1);
 	change_cell(r, l->side[0].mean, l->side[1].mean, within ? "~" : " ");
 	row_bool(r, "mean_within_error", known, within);
@@ -439,6 +441,7 @@ void diff_tables_print(const struct diff_tables *t, const char *format, struct s
 {
 	const struct table table = { .cells = line_cells,
 				     .ctx = t->line,
+				     .cycles = t->cycles[0],
 				     .n = t->nline };
 
 	if (strcmp(format, "text")) {

@@ -220,8 +220,7 @@ static int clock_readings(struct cap_pieces *pieces, const struct capture *host,
 	if (ret == -ENOTSUP)
 		return err_lack(
 			err, ENODATA,
-			"--clock %s needs the frequency of the TSC, and %s does not say it: give "
-			"it with --tsc-khz",
+			"--clock %s needs the frequency of the TSC, and %s does not say it: " RATE_HINT,
 			out_clock_names[c->kind], host->path);
 	return err_why(err, ret, "%s: its readings of %s cannot be used", host->path,
 		       out_clock_names[c->kind]);
@@ -282,7 +281,7 @@ int window_report(const struct capture *cap, int kind, const char *from, const c
 
 	if (kind == OUT_CLOCK_NS && c.kind != OUT_CLOCK_NS)
 		return err_lack(err, ENODATA, "--clock ns: the TSC frequency of %s is not known: "
-				"give it with --tsc-khz", cap->path);
+				RATE_HINT, cap->path);
 	if (kind >= 0 && kind != OUT_CLOCK_NS) {
 		c.kind = (enum out_clock_kind)kind;
 		ret = own_clock(cap, kind, &c, err);
@@ -322,13 +321,13 @@ int view_of(struct view *v, struct pairing *p)
 	if (v->like)
 		rate_like(p->host.cap, v->like->p->host.cap);
 	else if (v->exact)
-		ret = rate_given(p->host.cap, &o->khz, v->err);
+		ret = rate_given(p->host.cap, &o->khz);
 	else
 		ret = rate_of_pairing(p, &o->khz, o->quiet || v->told, v->cycles, note, v->err);
 	if (!ret && o->than.set && !p->host.cap->tsc_khz)
 		ret = err_lack(v->err, ENODATA,
-			       "--than is a time, and the TSC frequency of %s is not known: give "
-			       "it with --tsc-khz", p->host.cap->path);
+			       "--than is a time, and the TSC frequency of %s is not known: "
+			       RATE_HINT, p->host.cap->path);
 	ret = ret ?: pairing_add_hosts(p, &o->host, v->moved, v->err);
 	v->q.note = note;
 	if (!ret && v->traces)
@@ -366,13 +365,9 @@ struct pairing_opts view_needs(const struct view *v)
 int view_open(struct view *v, char **captures, size_t n)
 {
 	const struct pairing_opts po = view_needs(v);
-	int ret = rate_check(&v->o->khz, v->err);
 	const bool alone = n < 2 && v->alone;
 	struct kvmft_err none, *err = alone ? &none : v->err;
-
-	if (ret)
-		return ret;
-	ret = alone && v->alone == VIEW_ALONE
+	int ret = alone && v->alone == VIEW_ALONE
 		      ? -ENOTSUP
 		      : pairing_prepare(&v->own, captures[0], captures + 1, n - 1, &po, err);
 	if (ret && alone) {
@@ -412,8 +407,8 @@ int view_clock(struct view *v, int kind, struct kvmft_err *err)
 		if (kind >= 0)
 			return err_lack(
 				err, ENODATA,
-				"--clock ns: the TSC frequency of %s is not known: give it with "
-				"--tsc-khz, or use --clock host-tsc",
+				"--clock ns: the TSC frequency of %s is not known: use --clock host-tsc, or "
+				RATE_HINT,
 				host->path);
 		c->kind = OUT_CLOCK_HOST_TSC;
 		c->no_rate = true;

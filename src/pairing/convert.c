@@ -228,7 +228,7 @@ static int convert_samples_add(struct convert_way *c, const struct capture *cap,
 			continue; /* the missing link says so */
 		if (ret == -ENOTSUP)
 			return err_lack(err, ENODATA,
-					"%s does not say its TSC frequency: give --tsc-khz",
+					"%s does not say its TSC frequency: " RATE_HINT,
 					cap->path);
 		l.pieces = c->sample[k].pieces;
 		if (ret || clock_chain_set(&c->clock, id, &l))
@@ -276,7 +276,7 @@ static int open_input(struct convert_way *c, const char *path, bool is_guest, st
 	if (cap->side == (is_guest ? CAP_SIDE_HOST : CAP_SIDE_GUEST))
 		return err_set(err, EINVAL, "%s is the capture of a %s: -i takes one of a host, and one "
 			       "of its guest", path, is_guest ? "host" : "guest");
-	return rate_given(cap, &c->p->tsc_khz, err);
+	return rate_given(cap, &c->p->tsc_khz);
 }
 
 /* ---- the VM and the vCPU ---- */

@@ -100,7 +100,7 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 		guest->tsc_khz = 1000000;
 	if (host->unit_ns && ns)
 		return 0;
-	ret = khz && khz->set ? rate_given(tsc->cap, khz, err)
+	ret = khz && khz->set ? rate_given(tsc->cap, khz)
 			      : tsc_rate_find(tsc->cap, tsc->fmt, &self, !ns, &r);
 	if (ret)
 		return err_why(err, ret, "cannot read %s", tsc->cap->path);
@@ -108,7 +108,7 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 	if (!tsc->cap->tsc_khz)
 		return err_lack(err, ENOTSUP,
 				"%s counts cycles, %s ns, and how fast that TSC runs is not known: "
-				"give it with --tsc-khz, or record both with %s",
+				RATE_HINT "; or record both with %s",
 				tsc->cap->path, tsc == &g->c ? host->path : guest->path,
 				cap_clock_advice(host));
 	host->mixed = true;

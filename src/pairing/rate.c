@@ -5,23 +5,15 @@
 
 #define ULL(v) ((unsigned long long)(v))
 
-int rate_check(const struct opt_u64 *khz, struct kvmft_err *err)
-{
-	if (khz->set && (!khz->v || khz->v > UINT32_MAX))
-		return err_usage(err, "option --tsc-khz: no TSC has %llu kHz", ULL(khz->v));
-	return 0;
-}
-
-int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err)
+int rate_given(struct capture *cap, const struct opt_u64 *khz)
 {
 	const struct tsc_rate r = {
 		.source = TSC_RATE_GIVEN, .khz = khz->v, .min = khz->v, .max = khz->v
 	};
-	int ret = rate_check(khz, err);
 
-	if (!ret && khz->set)
+	if (khz->set)
 		tsc_rate_use(cap, &r);
-	return ret;
+	return 0;
 }
 
 void rate_like(struct capture *cap, const struct capture *other)
@@ -49,7 +41,7 @@ static int rate_find(struct capture *cap, const struct fmt *fmt, const struct ts
 	if (!cap_in_tsc(cap))
 		return 0;
 	if (!r.source && then)
-		note("%s does not say its TSC frequency, and its events do not show it: %s; give it with --tsc-khz",
+		note("%s does not say its TSC frequency, and its events do not show it: %s; " RATE_HINT,
 		     cap->path, then);
 	if (quiet || r.source == TSC_RATE_UNKNOWN || r.source == TSC_RATE_CAPTURE)
 		return 0;
@@ -74,7 +66,7 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 		    bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
 	tell_lacks(cap, note);
-	return khz->set ? rate_given(cap, khz, err)
+	return khz->set ? rate_given(cap, khz)
 			: rate_find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
 
@@ -94,12 +86,12 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 		if (then && !p->host.cap->unit_ns)
 			note("%s: the trace clock %s is no time: what stands as cycles are its counts",
 			     p->host.cap->path, clock);
-		return rate_check(khz, err);
+		return 0;
 	}
 	if (p->host.cap->unit_ns)
-		return rate_check(khz, err);
+		return 0;
 	if (khz->set)
-		return rate_given(p->host.cap, khz, err);
+		return rate_given(p->host.cap, khz);
 	guest = xcalloc(p->nguest + 1, sizeof(*guest));
 	for (size_t i = 0; i < p->nguest; i++) {
 		const struct epoch_vcpu *v =

@@ -477,6 +477,7 @@ static void peek(const struct stuck *s, struct stuck_vcpu *c)
 
 static int result(struct stuck *s, struct sbuf *out)
 {
+	char hidden[160];
 	bool lacks;
 
 	if (s->cut && s->ns < MIN_NS)
@@ -517,8 +518,7 @@ static int result(struct stuck *s, struct sbuf *out)
 	if (s->cut)
 		s->note("ended by a signal: what was seen until then");
 	if (s->vms->n_hidden && !s->only)
-		s->note("processes that may not be inspected%s: %zu",
-			geteuid() ? " (run as root)" : "", s->vms->n_hidden);
+		s->note("%s", vm_list_hidden(s->vms, hidden, sizeof(hidden)));
 	lacks = s->recording && stuck_recording_note(s);
 	stuck_print(s, out);
 	return lacks ? KVMFT_INCOMPLETE : KVMFT_OK;

@@ -111,16 +111,23 @@ static void add_candidates(const struct vm_list *list, const char *sel, struct s
 		sbuf_addf(b, " and %zu more (see kvmft list)", left);
 }
 
+const char *vm_list_hidden(const struct vm_list *list, char *text, size_t size)
+{
+	snprintf(text, size, "%zu process%s could not be looked at, as %u: %s%s", list->n_hidden,
+		 list->n_hidden == 1 ? "" : "es", list->hidden, strerror(EACCES),
+		 geteuid() ? " (run as root)"
+			   : " even to root: CAP_SYS_PTRACE lacks, or a security module forbids it");
+	return text;
+}
+
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 {
 	const char *why = list->debugfs_text;
-	char hidden[80] = "";
+	char hidden[160];
 
-	if (list->n_hidden)
-		snprintf(hidden, sizeof(hidden), "%s%zu process%s could not be looked at%s",
-			 why ? "; " : ": ", list->n_hidden, list->n_hidden == 1 ? "" : "es",
-			 geteuid() && (!why || !strstr(why, "root")) ? " (run as root)" : "");
-	return err_lack(err, ENOENT, "no VM runs here%s%s%s", why ? ": " : "", why ?: "", hidden);
+	return err_lack(err, ENOENT, "no VM runs here%s%s%s%s", why ? ": " : "", why ?: "",
+			!list->n_hidden ? "" : why ? "; " : ": ",
+			list->n_hidden ? vm_list_hidden(list, hidden, sizeof(hidden)) : "");
 }
 
 int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,

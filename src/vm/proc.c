@@ -248,7 +248,7 @@ static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)
 	int ret = proc_scan_fds(procfd, &proc, &procs->truncated);
 
 	if (ret == -EACCES || ret == -EPERM)
-		procs->n_hidden++;
+		procs->hidden = procs->n_hidden++ ? procs->hidden : pid;
 	ret = ret == -ENOMEM ? ret : 0;
 	if (!ret && proc.n) {
 		array_sort(proc.fd, proc.n, proc_compare_fd);

@@ -797,6 +797,7 @@ static int scan_all(struct scan *s)
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i]);
 	s->list->n_hidden = s->procs.n_hidden;
+	s->list->hidden = s->procs.hidden;
 	s->list->truncated |= s->procs.truncated;
 	array_sort(s->list->vm, s->list->n, compare_vm);
 	vm_sys_clocksource(&s->roots, line, sizeof(line));

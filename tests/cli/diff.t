@@ -458,6 +458,18 @@ err_has 'a table of other things' "... are not compared"
 sed 1q "$tmp/old.txt" >"$tmp/empty.txt"
 run "$kvmft" diff "$tmp/old.txt" "$tmp/empty.txt"
 status_is 1 "a table without rows"
+# Where the frequency of the TSC is not known
+cp -R "$tmp/base" "$tmp/nokhz" && sed -i '/^tsc /d' "$tmp/nokhz/meta"
+"$kvmft" report "$tmp/nokhz" >"$tmp/cycles.txt" 2>"$err"
+run "$kvmft" diff "$tmp/cycles.txt" "$tmp/cycles.txt"
+status_is 0 "tables in cycles"
+out_has '^Name .* Mean cycles ' "... in that unit"
+out_has '^HLT +676 +676 +[+]0.0% +57975 +57975 ' "... with counts and means"
+run "$kvmft" diff "$tmp/cycles.txt" "$tmp/nokhz"
+status_is 0 "a table in cycles, and its recording"
+run "$kvmft" diff "$tmp/cycles.txt" "$tmp/base.txt"
+status_is 4 "one in cycles, one in time"
+err_has 'in cycles, those of .*/base.txt are not: make both with --tsc-khz' "... are not compared"
 # perf's browser, since Linux 6.4; what cannot be read is counted
 cat >"$tmp/screen.txt" <<-E
 	Event name                Samples   Sample%    Time (ns)     Time%   Max Time (ns)   Min Time (ns)  Mean Time (ns)

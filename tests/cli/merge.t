@@ -139,7 +139,7 @@ err_has "needs a guest" "... is reported"
 run "$kvmft" merge --clock kvmclock "$host"
 status_is 2 "--clock kvmclock without a guest"
 relabel "$host" "$tmp/nokhz" "s/^tsc khz=[0-9]* source=[^ ]*/tsc/; /^time /d"
-failed -4 "--clock ns, speed of the TSC unknown" "with --tsc-khz, or use --clock host-tsc" --clock ns "$tmp/nokhz"
+failed -4 "--clock ns, speed of the TSC unknown" "use --clock host-tsc, or give it with --tsc-khz: the MHz" --clock ns "$tmp/nokhz"
 run "$kvmft" merge "$tmp/nokhz"
 status_is 0 "... but without --clock it shows cycles"
 

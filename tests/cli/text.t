@@ -122,7 +122,7 @@ if command -v trace-cmd >/dev/null; then
 		err_has 'clock offset [-0-9]+ \+-(42[0-9]{3} cycles \()?17.7[0-9]* us' "... within these bounds, on the host's clock"
 		run "$kvmft" verify "${f% *}" "${f#* }"
 		status_is 4 "... without the frequency: cannot tell"
-		err_has 'counts cycles, .* ns, and how fast that TSC runs is not known: give it with --tsc-khz, or record' "... what would help"
+		err_has 'counts cycles, .* ns, and how fast that TSC runs is not known: give it with --tsc-khz: .*; or record' "... what would help"
 		run "$kvmft" merge --tsc-khz 2400000 "${f% *}" "${f#* }"
 		status_is 4 "... with a wrong one: no merge"
 	done

@@ -158,7 +158,7 @@ ok "the page says it" sh -c "sed -n 's/.*id=\"data\">//; s/<.*//; /^[A-Za-z0-9+\
 # ---- --tsc-khz is the same everywhere ----
 
 for command in report latency verify merge export convert; do
-	run "$kvmft" help $command
+	run "$kvmft" help $command --all
 	grep -e '--tsc-khz KHZ  ' "$out" | tr -s ' ' >>"$tmp/help"
 	run "$kvmft" $command --tsc-khz 0 irq
 	is "$rc" 2 "$command --tsc-khz 0 is wrong use"
