@@ -69,8 +69,8 @@ static int unknown_command(const char *name)
 	else if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
-		err_usage(&err, "unknown %s '%s' (see kvmft help)",
-			  name[0] == '-' ? "option" : "command", name);
+		err_usage(&err, name[0] == '-' ? "unknown option '%s': those of a command stand after it"
+					       : "unknown command '%s' (see kvmft help)", name);
 	cli_say(NULL, err.text);
 	return KVMFT_USAGE;
 }

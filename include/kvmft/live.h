@@ -98,9 +98,8 @@ struct exits_config {
 	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
 	const char *tids, *vm, *file;
 	bool alltids, time, latency, top;
-	int format; /* enum exits_format, -1 = not given */
-	int engine; /* enum exits_engine_choice, -1 = not given */
-	int per_vm; /* 1: of VMs, not of threads */
+	/* enum exits_format, enum exits_engine_choice, 1: of VMs, not threads; -1 = not given */
+	int format, engine, per_vm;
 };
 
 /* Can path be replaced by a table? 0 or -errno with err set. */

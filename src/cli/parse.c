@@ -247,8 +247,7 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 		fprintf(f, "\n%.*s:\n", (int)strcspn(group, ":"), group);
 		group = print_opt_group(c, group + strcspn(group, ":") + 2, f);
 	}
-	if (all)
-		fputs("\ncommon options:\n", f);
+	fputs(all ? "\ncommon options:\n" : "", f);
 	for (const struct opt *o = opt_next(c, NULL); all && o; o = opt_next(c, o))
 		if (opt_is_common(o))
 			cli_print_opt(o, f);

@@ -98,8 +98,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (o->c.input)
 		ret = sandbox_enter_reader(&layers, err);
 	if (!ret && (files.kallsyms || files.vmlinux || files.modules)) {
-		ret = o->c.input ? guest_syms_read(&k, &files, err)
-				 : syms_live(&k, &files, err);
+		ret = o->c.input ? guest_syms_read(&k, &files, err) : syms_live(&k, &files, err);
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);

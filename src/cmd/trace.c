@@ -132,11 +132,9 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 {
 	struct trace_opts *o = opts;
 	const struct trace_config *c = &o->c;
-	const char *with = o->sides.events.n    ? "guest-events"
-			   : o->sides.options.n  ? "guest-options"
-			   : o->sides.timeout.set ? "guest-timeout"
-			   : o->sides.push	  ? "push"
-			   : o->format		  ? "format" : NULL;
+	const char *with = o->sides.events.n ? "guest-events" : o->sides.options.n ? "guest-options" :
+			   o->sides.timeout.set ? "guest-timeout" : o->sides.push ? "push" :
+			   o->format ? "format" : NULL;
 
 	if (o->sides.guests.n)
 		return trace_guests(o, err);

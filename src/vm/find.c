@@ -116,7 +116,7 @@ const char *vm_list_hidden(const struct vm_list *list, char *text, size_t size)
 	snprintf(text, size, "%zu process%s could not be looked at, as %u: %s%s", list->n_hidden,
 		 list->n_hidden == 1 ? "" : "es", list->hidden, strerror(EACCES),
 		 geteuid() ? " (run as root)"
-			   : " even to root: CAP_SYS_PTRACE lacks, or a security module forbids it");
+			   : ", even to root: without CAP_SYS_PTRACE, or by a security module");
 	return text;
 }
 
