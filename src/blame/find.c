@@ -203,8 +203,8 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 /* ---- the walk ---- */
 
 /*
- * What no latency analysis measures: tasks of the guest that wait for a CPU, vCPUs that stand still,
- * and times between two events.
+ * What no latency analysis measures: tasks of the guest that wait for a CPU, vCPUs that stand
+ * still, and times between two events.
  */
 
 #define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: a higher number is not a task */
@@ -590,7 +590,7 @@ void blame_found(struct blame *b)
 	/* What the rules are, and what the captures have for them, by the first walk. */
 	s = tl_source(b->t, 0);
 	host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
-	/* That there is no hypervisor is known of kvmft's captures on x86: they name the CPU's vendor. */
+	/* That there is no hypervisor, only kvmft's captures of x86 say: they name the vendor. */
 	b->below = !s->guest && (!s->cap->vendor || !*s->cap->vendor || s->cap->is_perfdata ||
 				 (s->cap->hypervisor && *s->cap->hypervisor));
 	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)

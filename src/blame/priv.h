@@ -2,7 +2,7 @@
 /*
  * priv.h: what the files of blame share.
  *
- *   find.c     the first walk: spikes, and which of them are the same; what latency does not measure
+ *   find.c     the first walk: spikes, and which are the same; what latency does not measure
  *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
  */

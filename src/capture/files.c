@@ -212,7 +212,7 @@ bool cap_name_ok(const char *name)
 	return true;
 }
 
-/* ---- sub-buffers by number, whatever files they are in; opened when read, as they are many ---- */
+/* ---- sub-buffers by number, whatever files they are in, which are opened when read ---- */
 
 /*
  * ---- sub-buffers by number, whatever files they are in ----

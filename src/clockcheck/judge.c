@@ -153,7 +153,8 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		uint64_t told;
 
 		clock_skew(c, vm, v, c->until, true);
-		if (v->was.has_pv && v->was.from >= c->lost_to && !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
+		if (v->was.has_pv && v->was.from >= c->lost_to &&
+		    !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
 			frequency(c, vm, v, told, false);
 		frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!c->cap->unit_ns)

@@ -364,8 +364,9 @@ static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 	s->is = CLOCK_SET_BACK;
 	if (vm->inside > is_inside(c, v))
 		ran = host;
-	if (!now || !ran || ran < c->lost_to ||
-	    (c->lost_to && (vm->heard_from != c->lost_to || vm->heard < vm->n)) || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
+	if (!now || !ran || ran < c->lost_to || c->cap->unit_ns || !c->seen[EV_ENTRY] ||
+	    !c->seen[EV_EXIT] ||
+	    (c->lost_to && (vm->heard_from != c->lost_to || vm->heard < vm->n)) ||
 	    pvclock_to_ns(&v->was.pv, tsc_to_guest(&v->was.map, ran), &last) ||
 	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
 		return;

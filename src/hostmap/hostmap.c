@@ -363,8 +363,8 @@ size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm)
 /*
  * ---- tid → name ----
  *
- * The kernel's saved_cmdlines has few entries, so sched_switch and sched_wakeup, if recorded, correct
- * and complete it as the walk proceeds.
+ * The kernel's saved_cmdlines has few entries, so sched_switch and sched_wakeup, if recorded,
+ * correct and complete it as the walk proceeds.
  */
 
 /* Which of their fields are the pid and the name. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clocks.c: this machine's clocks as its kernel has them. First the line of CLOCK_MONOTONIC_RAW, read
- * from the kernel's timekeeper, or from what the kernel shows of it to each process.
+ * clocks.c: this machine's clocks as its kernel has them. First the line of CLOCK_MONOTONIC_RAW,
+ * read from the kernel's timekeeper, or from what the kernel shows of it to each process.
  *
  * The position of its fields differs between kernels: 6.13 moved them, lock debugging shifts them,
  * and the variable changed its name. So they are found by their shape. The variable contains two

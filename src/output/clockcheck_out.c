@@ -250,9 +250,9 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		if (c->lossy)
 			sbuf_add(b, "  events were lost: what they were is not known\n");
 		if (!vm->first)
-			sbuf_addf(b, "  %s\n",
-				  c->seen[EV_ENTRY] ? "it did not run while this was recorded, so nobody read its clocks"
-						    : "no kvm_entry came: whether it ran, and read its clocks, is not known");
+			sbuf_add(b, c->seen[EV_ENTRY]
+				 ? "  it did not run while this was recorded, so nobody read its clocks\n"
+				 : "  no kvm_entry came: whether it ran, and read its clocks, is not known\n");
 		if (c->stray)
 			sbuf_add(b, "  clock events of a thread whose VM is not known were left out\n");
 		text_wrap(b, from, "      ", width);

@@ -597,7 +597,8 @@ static void solve_place_add(struct solve_place *best, const struct solve_place *
 COMPARE_BY(turn_cmp, struct turn, .d);
 
 /* With the first n events. 0, -ETIME. */
-static int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best)
+static int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n,
+		       struct solve_place *best)
 {
 	struct solve_place cur = { .score = INT64_MIN };
 	int64_t d = c->from, next;

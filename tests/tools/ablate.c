@@ -208,7 +208,8 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "drop", 1, NULL, 'd' }, { "keep", 1, NULL, 'k' }, { "cpu", 1, NULL, 'c' }, { "from", 1, NULL, 'f' },
-		{ "to", 1, NULL, 't' },	  { "begins", 1, NULL, 'b' }, { "holes", 1, NULL, 'h' }, { "seed", 1, NULL, 's' }, { 0 },
+		{ "to", 1, NULL, 't' },	  { "begins", 1, NULL, 'b' }, { "holes", 1, NULL, 'h' },
+		{ "seed", 1, NULL, 's' }, { 0 },
 	};
 	struct ablate a = { .cpu = -1, .to = UINT64_MAX, .seed = 88172645463325252 };
 	struct kvmft_err err = { .text = "" };
