@@ -3,7 +3,7 @@
  * capture.h: what a recording on disk holds, whichever format it has.
  *
  * The writer (capw_*) makes kvmft's own capture directory; its layout is described above the
- * reader in src/capture/dir_read.c and in kvmft-capture(5). The reader (capture_open) takes a
+ * reader in src/capture/open.c and in kvmft-capture(5). The reader (capture_open) takes a
  * capture directory, a trace.dat or a perf.data and shows each as one struct capture: facts in
  * plain arrays, and per CPU a stream of sub-buffers that is read piecewise, so that memory does not
  * grow with the file. Everything in a capture is hostile until checked: strings are made printable,

@@ -68,7 +68,7 @@ struct record_seen {
 struct record_flight {
 	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
 	struct kevent_list on; /* the event, and its filter */
-	/* of trigger.c: its synthetic event ("" = none), how long in clock units, its trigger */
+	/* of flight.c: its synthetic event ("" = none), how long in clock units, its trigger */
 	char synth[64];
 	uint64_t bound;
 	char bound_text[128];
