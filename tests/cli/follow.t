@@ -36,8 +36,8 @@ done <<EOF
 --format json|--format goes with --guest
 --guest vm1 --kvmclock vm1|--clock kvmclock shows the guest
 --guest vm1 --clock perf|with --guest it is one of host-tsc
---context 5|--context goes with --guest
---guest vm1 --context 5|It needs --grep
+--guest vm1 --context 5|kvmft trace ... . grep -C N
+--guest vm1 --grep kvm_exit|kvmft record, and kvmft merge with it
 EOF
 run "$kvmft" merge --follow "$tmp/none" "$tmp/nothing"
 status_is 1 "a capture that is none"
