@@ -197,8 +197,8 @@ extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 void cli_say(const char *cmd, const char *text);
 /* The note_fn of the commands: "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
-/* What each note begins with from now on: it takes the place of progress on a terminal. */
-void cli_notes_erase(const char *codes);
+/* The same in the place of progress that is shown on a terminal, from the cursor on. */
+void cli_note_over(const char *fmt, ...) __printf(1, 2);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
 int cli_flush(struct kvmft_err *err);
 

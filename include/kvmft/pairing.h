@@ -198,8 +198,8 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 		    note_fn *note, struct kvmft_err *err) __must_check;
 /* As another capture of the same file has it. */
 void rate_like(struct capture *cap, const struct capture *other);
-/* Only what was given. 0. */
-int rate_given(struct capture *cap, const struct opt_u64 *khz);
+/* Only what was given, if it was. */
+void rate_given(struct capture *cap, const struct opt_u64 *khz);
 
 /* What `kvmft verify` found out, and how it reports that. */
 

@@ -212,8 +212,6 @@ bool cap_name_ok(const char *name)
 	return true;
 }
 
-/* ---- sub-buffers by number, whatever files they are in, which are opened when read ---- */
-
 /*
  * ---- sub-buffers by number, whatever files they are in ----
  *

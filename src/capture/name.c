@@ -358,7 +358,7 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 		    (its.st_uid != geteuid() && its.st_uid != st.st_uid) ||
 		    !cap_is_capture(dirfd, d->d_name))
 			continue;
-		strcpy(name, d->d_name); /* its shape bounds its length */
+		memcpy(name, d->d_name, strlen(d->d_name)); /* its shape bounds its length */
 		ret = array_add(&names->v, &names->n, &names->cap, name, sizeof(name));
 	}
 	if (ret)

@@ -360,26 +360,34 @@ void cli_say(const char *cmd, const char *text)
 		fprintf(stderr, "kvmft%s%s: %s\n", blank, cmd, text);
 }
 
-static const char *erase = "";
-
-void cli_notes_erase(const char *codes)
+static void cli_vnote(const char *fmt, va_list ap)
 {
-	erase = codes;
+	_cleanup_free_ char *text = NULL;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	if (text)
+		str_printable(text); /* it may quote names from files, or from a tree of them */
+	cli_say(NULL, text ?: "out of memory");
 }
 
 void cli_note(const char *fmt, ...)
 {
-	_cleanup_free_ char *text = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	cli_vnote(fmt, ap);
 	va_end(ap);
-	if (text)
-		str_printable(text); /* it may quote names from files, or from a tree of them */
-	fputs(erase, stderr);
-	cli_say(NULL, text ?: "out of memory");
+}
+
+void cli_note_over(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("\033[J", stderr);
+	va_start(ap, fmt);
+	cli_vnote(fmt, ap);
+	va_end(ap);
 }
 
 int cli_flush(struct kvmft_err *err)

@@ -39,8 +39,7 @@ static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_a
 				      "-o - ... | kvmft receive -o %s", c->output);
 	c->in = STDIN_FILENO;
 	c->show = shown ? receive_show : NULL;
-	cli_notes_erase(shown ? "\033[K" : "");
-	return receive_run(c, cli_note, err);
+	return receive_run(c, shown ? cli_note_over : cli_note, err);
 }
 
 const struct cmd cmd_receive = {

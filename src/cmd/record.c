@@ -167,11 +167,9 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 		o->sides.after_snapshot = blame.s;
 	}
 	o->sides.show = shown ? show_sides : NULL;
-	cli_notes_erase(shown ? "\033[J" : "");
-	ret = record_sides(&o->sides, &o->c, argv, cli_note, err);
+	ret = record_sides(&o->sides, &o->c, argv, shown ? cli_note_over : cli_note, err);
 	if (shown)
 		fputs("\033[J", stderr);
-	cli_notes_erase("");
 	return ret;
 }
 
@@ -182,11 +180,9 @@ static int record_here(struct record_config *c, int argc, char **argv, struct kv
 	int ret;
 
 	c->progress = shown ? show_progress : NULL;
-	cli_notes_erase(shown ? "\033[K" : "");
-	ret = record_run(c, argv, cli_note, err);
+	ret = record_run(c, argv, shown ? cli_note_over : cli_note, err);
 	if (shown)
 		fputs("\033[K", stderr);
-	cli_notes_erase("");
 	return ret;
 }
 

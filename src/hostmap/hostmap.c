@@ -358,8 +358,6 @@ size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm)
 	return at;
 }
 
-/* ---- tid → name: saved_cmdlines has few; sched_switch and sched_wakeup complete it ---- */
-
 /*
  * ---- tid → name ----
  *

@@ -321,7 +321,7 @@ int view_of(struct view *v, struct pairing *p)
 	if (v->like)
 		rate_like(p->host.cap, v->like->p->host.cap);
 	else if (v->exact)
-		ret = rate_given(p->host.cap, &o->khz);
+		rate_given(p->host.cap, &o->khz);
 	else
 		ret = rate_of_pairing(p, &o->khz, o->quiet || v->told, v->cycles, note, v->err);
 	if (!ret && o->than.set && !p->host.cap->tsc_khz)

@@ -100,8 +100,9 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 		guest->tsc_khz = 1000000;
 	if (host->unit_ns && ns)
 		return 0;
-	ret = khz && khz->set ? rate_given(tsc->cap, khz)
-			      : tsc_rate_find(tsc->cap, tsc->fmt, &self, !ns, &r);
+	if (khz)
+		rate_given(tsc->cap, khz);
+	ret = khz && khz->set ? 0 : tsc_rate_find(tsc->cap, tsc->fmt, &self, !ns, &r);
 	if (ret)
 		return err_why(err, ret, "cannot read %s", tsc->cap->path);
 	tsc_rate_use(tsc->cap, &r);

@@ -5,7 +5,7 @@
 
 #define ULL(v) ((unsigned long long)(v))
 
-int rate_given(struct capture *cap, const struct opt_u64 *khz)
+void rate_given(struct capture *cap, const struct opt_u64 *khz)
 {
 	const struct tsc_rate r = {
 		.source = TSC_RATE_GIVEN, .khz = khz->v, .min = khz->v, .max = khz->v
@@ -13,7 +13,6 @@ int rate_given(struct capture *cap, const struct opt_u64 *khz)
 
 	if (khz->set)
 		tsc_rate_use(cap, &r);
-	return 0;
 }
 
 void rate_like(struct capture *cap, const struct capture *other)
@@ -66,8 +65,8 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 		    bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
 	tell_lacks(cap, note);
-	return khz->set ? rate_given(cap, khz)
-			: rate_find(cap, fmt, NULL, 0, quiet, then, note, err);
+	rate_given(cap, khz);
+	return khz->set ? 0 : rate_find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
 
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
@@ -90,8 +89,9 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 	}
 	if (p->host.cap->unit_ns)
 		return 0;
+	rate_given(p->host.cap, khz);
 	if (khz->set)
-		return rate_given(p->host.cap, khz);
+		return 0;
 	guest = xcalloc(p->nguest + 1, sizeof(*guest));
 	for (size_t i = 0; i < p->nguest; i++) {
 		const struct epoch_vcpu *v =

@@ -582,13 +582,6 @@ void win_free(struct windows *w)
 }
 
 /*
- * ---- from figures to a verdict ----
- *
- * Each slice of time allows an interval of shifts; a clock with another rate is a straight line
- * that crosses all of them, which exists if the line between opposite ends of every two allows it.
- */
-
-/*
  * ---- from figures of windows to a verdict ----
  *
  * Each slice of time allows an interval of shifts. A clock with another rate needs another shift in

@@ -219,8 +219,6 @@ int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, s
 	return 0;
 }
 
-/* ---- a list as bytes, for a pipe between two processes of one program ---- */
-
 /*
  * ---- a list of VMs as bytes, for a pipe between two processes of one program ----
  *
@@ -332,8 +330,6 @@ int vm_list_unpack(const void *p, size_t len, struct vm_list **list)
 	*list = l;
 	return ret;
 }
-
-/* ---- what guest and host know: the product UUID (-uuid) and the APIC ids (vcpu_id) ---- */
 
 /*
  * ---- what a guest knows about itself that its host knows too ----

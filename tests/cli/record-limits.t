@@ -215,7 +215,7 @@ script -qec "'$kvmft' record --as host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/scr
 is "$(tr '\r' '\n' <"$tmp/screen" | grep -cE '[12] s: [0-9]+ events/s, 0 lost, [0-9.]+ [KM]?i?B on disk; [12] s left')" 2 \
 	"on a terminal a line each second shows the progress"
 is "$(tr '\r' '\n' <"$tmp/screen" | grep events/s | awk 'length > 83')" "" "... of 80 columns"
-ok "... and is gone in the end" grep -q "$(printf '\033')\[Kkvmft: $cap: " "$tmp/screen"
+ok "... and is gone in the end" grep -q "$(printf '\033')\[Jkvmft: $cap: " "$tmp/screen"
 rm -rf "$tmp/mem"/* # a fast machine records 50 MB a second here
 script -qec "'$kvmft' record --as host -q -e 'kvm:*' -d 1500ms -o '$cap.q'" "$tmp/screen" >/dev/null
 is "$(grep -c 'events/s' "$tmp/screen")" 0 "... not with --quiet"
