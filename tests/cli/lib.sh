@@ -97,6 +97,16 @@ run()
 	rc=$?
 }
 
+# wait_until COMMAND...: up to two minutes, for machines with much else to do.
+wait_until()
+{
+	wait_end=$(($(date +%s) + 120))
+	until "$@"; do
+		[ "$(date +%s)" -lt "$wait_end" ] || return 1
+		sleep 0.05
+	done
+}
+
 show_run()
 {
 	sed 's/^/# stdout: /' "$out" | head -n 20

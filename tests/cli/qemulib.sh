@@ -7,16 +7,6 @@
 qemu_pid=
 holding=
 
-# Up to 60 s.
-wait_until()
-{
-	wait_end=$(($(date +%s) + 60))
-	until "$@"; do
-		[ "$(date +%s)" -lt "$wait_end" ] || return 1
-		sleep 0.05
-	done
-}
-
 have_qemu()
 {
 	command -v qemu-system-x86_64 >/dev/null || return 1

@@ -31,16 +31,6 @@ begin_sides()
 	wait_until all_live "$session"
 }
 
-# wait_until COMMAND...: at most 20 s.
-wait_until()
-{
-	n=0
-	while ! "$@" && [ $n -lt 200 ]; do
-		sleep 0.1
-		n=$((n + 1))
-	done
-}
-
 all_live()
 {
 	grep -q '^start ' "$1/session" 2>/dev/null
