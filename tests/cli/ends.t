@@ -33,7 +33,7 @@ gone() { ! alive "$1"; }
 ends()
 {
 	n=0
-	while alive "$1" && [ $n -lt 100 ]; do
+	while alive "$1" && [ $n -lt 1200 ]; do
 		sleep 0.1
 		n=$((n + 1))
 	done
@@ -120,7 +120,11 @@ run timeout 300 perl -e 'alarm 2; exec @ARGV' "$kvmft" trace -p "$vm" -e kvm:kvm
 status_is 0 "... by a timer, too"
 nothing_left "a timer"
 # It sends SIGTERM to its child, and at once to all of the group; so does systemd to all of a unit.
-run timeout --preserve-status 3 "$kvmft" clock --watch --vm "$vm"
+# It had to be watching by then.
+for seconds in 3 60; do
+	run timeout --preserve-status $seconds "$kvmft" clock --watch --vm "$vm"
+	grep -q 'before all sides recorded' "$err" || break
+done
 ok "timeout: what watches ends in order (exit $rc)" test "$rc" = 0 -o "$rc" = 1 -o "$rc" = 4
 is "$(grep -c signal "$err")" 0 "... without a word of a signal"
 nothing_left_soon "timeout"
@@ -229,7 +233,7 @@ ok "stuck waits for the reader of its result" alive $recorder
 kill -TERM $recorder
 ends $recorder "... until SIGTERM"
 
-(unheard "$kvmft" record -e "kvm:*$ours" -o "$tmp/unheard" -- "$tinyvm" --iterations 10) &
+(unheard "$kvmft" record --as host -e "kvm:*$ours" -o "$tmp/unheard" -- "$tinyvm" --iterations 10) &
 recorder=$!
 wait_until grep -q '^end ' "$tmp/unheard/meta"
 sleep 0.5
