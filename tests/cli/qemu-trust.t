@@ -47,11 +47,7 @@ start()
 	: >"$said"
 	(cd "$tmp/user" && exec env "$@") >"$said" 2>"$tmp/start.err" &
 	started="$started $!"
-	n=0
-	while ! grep -q ready "$said" && [ $n -lt 200 ]; do
-		sleep 0.02
-		n=$((n + 1))
-	done
+	wait_until grep -q ready "$said"
 	pid=$(sed -n 's/^ready //p' "$said")
 	started="$started $pid"
 	[ -n "$pid" ] || sed 's/^/# /' "$tmp/start.err"
@@ -83,6 +79,10 @@ refused()
 	is "$(sed 1d "$root_said")" "" "... and nothing was said to root's socket"
 }
 
+# Others may record for longer than a fakevmm lives.
+exec 8>"$turn"
+flock -w 900 8
+
 # Root's own sockets: one in a directory that others may not enter, one that all may connect to.
 start private FAKE_LISTEN="$tmp/private/sock" "$tmp/bin/daemon"
 private=$said
@@ -107,8 +107,6 @@ again()
 # ---- what root was made to do ----
 
 root_said=$private
-exec 8>"$turn"
-flock -w 900 8
 start one FAKE_UID=65534 "$qemu" -name guest=evil -qmp "unix:$tmp/private/sock,server=on,wait=off"
 refused "a program that is called QEMU" "of user 65534 is refused: it holds no VM of KVM"
 run timeout 300 "$kvmft" qemu events --vm evil
