@@ -41,6 +41,7 @@ struct process_vcpu {
 	uint64_t last;	     /* event of it; */
 	bool blind;	     /* ... since then events are missing */
 	bool out, told, nested, fault, async, asleep;
+	bool user, was_user;	/* its code, and not its kernel, exited; ... the time before */
 	bool injected, in_turn; /* an interrupt, in this exit; ... and so in the guest's turn */
 	uint64_t off;	 /* since when it waits for a CPU; 0: it has one */
 	uint64_t stolen; /* in this exit, and in a halt before it */
@@ -437,8 +438,12 @@ static void charge_turn(struct process_walk *w, const struct process_vcpu *v,
 		vm->unknown += time;
 	else
 		spread(w, v->vm, a, at, time);
-	/* With an interrupt at its begin the guest switched then, if known; else at any time. */
-	if (a->is == AT_SPACE && !v->in_turn && (who.is != a->is || who.space != a->space)) {
+	/*
+	 * What exits in its kernel, as to set a timer, or gets an interrupt is about to switch: it
+	 * did so at once. User code goes on, until any time.
+	 */
+	if (a->is == AT_SPACE && v->was_user && !v->in_turn &&
+	    (who.is != a->is || who.space != a->space)) {
 		row_at(w, v->vm, a)->cpu += time / 2;
 		time -= time / 2;
 	}
@@ -513,6 +518,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			v->stolen = 0;
 	}
 	v->before = at;
+	v->was_user = v->user;
 	v->now.is = AT_UNKNOWN;
 	v->out = v->told = v->nested = v->fault = v->async = false;
 	v->waited = 0;
@@ -560,6 +566,7 @@ static void on_cr3(struct process_walk *w, struct process_vcpu *v, const struct 
 	if (!(modes & MODE_NPT) || modes & MODE_SEALED)
 		return;
 	v->fs = fs;
+	v->user = event_u64(e, 1, i->rec) == 3;
 	v->cr3 = event_u64(e, 0, i->rec) & CR3_ADDRESS & ~(vm->tables ? CR3_USER : 0);
 	v->now = (struct process_at){ AT_SPACE, v->cr3 };
 	if (!event_u64(e, 1, i->rec)) {

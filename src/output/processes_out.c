@@ -15,20 +15,31 @@ static const char *process_reason_text(const struct process_view *v, const struc
 	return r ? exit_reason_text(v->names, r->why.isa, r->why.reason, buf, EXIT_NAME_MAX) : NULL;
 }
 
-/* Microseconds and three decimals where times are known, else cycles. */
+static uint64_t at_most(const struct process_view *v, const struct process_row *r)
+{
+	return v->tasks ? r->most : r->most + v->p->vm[r->vm].unknown;
+}
+
+/* Is one of its bounds more than 5 % away? */
+static bool is_vague(const struct process_view *v, const struct process_row *r)
+{
+	return r->least < r->cpu - r->cpu / 20 || at_most(v, r) > r->cpu + r->cpu / 20;
+}
+
+/* Microseconds and three decimals where times are known, else cycles. mark: NULL: not known. */
 static void time_cell(struct row *o, const struct process_view *v, unsigned int in,
-		      const char *name, const char *head, bool known, uint64_t cycles)
+		      const char *name, const char *head, const char *mark, uint64_t cycles)
 {
 	uint64_t t = v->khz ? tsc_cycles_to_ns(cycles, v->khz) : cycles;
 
 	if (o->form != ROW_TEXT)
-		row_time(o, name, known, t);
-	else if (!known)
+		row_time(o, name, mark, t);
+	else if (!mark)
 		cell_text(o, IN_TEXT | in, head, "-");
 	else if (!v->khz)
-		cell_text(o, IN_TEXT | in, head, "%" PRIu64, t);
+		cell_text(o, IN_TEXT | in, head, "%s%" PRIu64, mark, t);
 	else
-		cell_text(o, IN_TEXT | in, head, "%" PRIu64 ".%03" PRIu64, t / 1000000,
+		cell_text(o, IN_TEXT | in, head, "%s%" PRIu64 ".%03" PRIu64, mark, t / 1000000,
 			  t / 1000 % 1000);
 }
 
@@ -61,18 +72,19 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 		row_str(o, "cr3", space ? cr3 : NULL);
 	}
 	cell_str(o, IN_ALL | COL_LEFT | (v->named ? 0 : COL_HIDE), "name", "Name", r->name);
-	time_cell(o, v, 0, "cpu", v->khz ? "CPU ms" : "CPU cycles", true, r->cpu);
-	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "at least", true, r->least);
-	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "at most", true,
-		  o->head || v->tasks ? r->most : r->most + v->p->vm[r->vm].unknown);
+	time_cell(o, v, 0, "cpu", v->khz ? "CPU ms" : "CPU cycles",
+		  o->head || !is_vague(v, r) ? "" : "~", r->cpu);
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "at least", "", r->least);
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "at most", "",
+		  o->head ? 0 : at_most(v, r));
 	cell_u64(o, IN_ALL, "exits", "Exits", true, r->exits);
 	cell_str(o, IN_ALL | COL_LEFT, "top_exit", "Most are", process_reason_text(v, top, name));
 	row_u64(o, "top_exits", top, top ? top->n : 0);
 	cell_u64(o, IN_ALL | COL_DROP2, "faults", "Faults", true, r->faults);
 	cell_u64(o, IN_ALL | COL_DROP2 | (v->p->has_async ? 0 : COL_HIDE), "async_faults", "Async",
 		 v->p->has_async, r->async);
-	time_cell(o, v, COL_DROP1, "in_exits", "in exits", true, r->spent);
-	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_sched, r->stolen);
+	time_cell(o, v, COL_DROP1, "in_exits", "in exits", "", r->spent);
+	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_sched ? "" : NULL, r->stolen);
 	if (!v->tasks) {
 		row_u64(o, "judged", v->named, r->judged);
 		row_u64(o, "agree", v->named, r->agree);
@@ -106,8 +118,8 @@ static void process_json_head(struct json *j, const void *ctx)
 			continue;
 		row_json(&r, j, !v->khz);
 		row_str(&r, "vm", v->m->vm[i].label);
-		time_cell(&r, v, 0, "guest", NULL, true, vm->guest);
-		time_cell(&r, v, 0, "unknown", NULL, !v->tasks, vm->unknown);
+		time_cell(&r, v, 0, "guest", NULL, "", vm->guest);
+		time_cell(&r, v, 0, "unknown", NULL, v->tasks ? NULL : "", vm->unknown);
 		row_u64(&r, "exits", true, vm->exits);
 		row_u64(&r, "without_cr3", !v->tasks, vm->blind);
 		row_u64(&r, "encrypted", !v->tasks, vm->sealed);
@@ -171,6 +183,16 @@ void processes_print(const struct process_view *v, const char *format, struct sb
 		if (v->tasks)
 			continue;
 		/* What a table of address spaces does not show, and how sure names are. */
+		for (size_t k = 0; k < t.n; k++)
+			if (is_vague(v, d.row[k])) {
+				sbuf_add(b, "# ~: a bound is more than 5 % away");
+				if (v->khz && vm->guest)
+					sbuf_addf(b, "; the guest exited %.0f times for each second that it ran",
+						  (double)vm->exits * (double)v->khz * 1000 /
+						  (double)vm->guest);
+				sbuf_add(b, "\n");
+				break;
+			}
 		if (vm->sealed)
 			sbuf_addf(b, "# not recorded: %" PRIu64 " exits with encrypted registers (SEV-ES, SEV-SNP): "
 				  "the host cannot know\n", vm->sealed);

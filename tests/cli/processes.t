@@ -104,6 +104,8 @@ report "$tmp/host"
 status_is 0 "as text"
 out_has '^vm1: 6.8 us in the guest, by the address spaces at its exits$' "... how long, by what"
 out_has '^# not recorded: 1 us may be of any of them' "... and what is not known"
+out_has '^as-2 +~0.002 +0.001 ' "... times with bounds that are further than 5 % away are marked"
+out_has '^# ~: a bound is more than 5 % away; the guest exited 1029412 times for each second that it ran$' "... and how often it exited"
 report --format json "$tmp/host"
 out_has '"from":"cr3"' "as JSON: by what"
 out_has "\"cr3\":\"$A\",\"name\":null,\"cpu_ns\":4500,\"at_least_ns\":2000,\"at_most_ns\":5000" "... and rows"
@@ -173,6 +175,28 @@ is "$(row as-2 cr3 cpu_us)" "0x10001000 0.500" "tables of two processes, side by
 { usual; echo "0 4150 101 kvm_inj_virq vector=236 soft=0 reinjected=0"; } | host
 report --format csv "$tmp/host"
 is "$(row as-1 cpu_us at_most_us) $(row as-2 cpu_us at_most_us)" "4.000 5.000 2.500 4.800" "an interrupt dates a switch"
+
+host <<EOF
+1000 1010 $A 3 0x7fff0000 0x60
+2100 12100 $A 3 0x7fff0000 0x60
+EOF
+report "$tmp/host"
+out_has '^as-1 +0.010 +0.010 ' "times with near bounds have no mark"
+is "$(grep -c '~' "$out")" 0 "... and nothing is said of one"
+
+# So it is where its kernel exited, as to set a timer; not where user code did, or where that is not known.
+timer='3000 4000 '"$A 0 $stack 0x7c"
+later='4100 8100 '"$B 3 0x7fff0000 0x60"
+{ echo "1000 2000 $A 3 0x7fff0000 0x60"; echo "$timer"; echo "$later"; } >"$tmp/timed"
+host <"$tmp/timed"
+report --format csv "$tmp/host"
+is "$(row as-1 cpu_us at_most_us) $(row as-2 cpu_us at_most_us)" "2.000 6.000 4.000 5.000" "an exit of its kernel dates a switch"
+sed "s/^$timer$/3000 4000 $A 3 0x7fff0000 0x60/" "$tmp/timed" | host
+report --format csv "$tmp/host"
+is "$(row as-1 cpu_us) $(row as-2 cpu_us)" "4.000 2.000" "... one of its program does not"
+sed "s/^$timer$/& none/" "$tmp/timed" | host
+report --format json "$tmp/host"
+out_has '"unknown_ns":6000' "... without its guest_cr3 nobody knows who ran"
 
 # An interrupt's stack belongs to whoever was interrupted: to the idle task, after a halt.
 irq=0xffffc90000100000
