@@ -8,13 +8,8 @@
  */
 #include "fmt_plan.h"
 
-static void plan_text(struct pout *out, const struct spec *spec, const char *s, size_t n)
-{
-	out->p = put_text(out->p, spec, s, n);
-}
-
-/* The same for bytes from a record. */
-static void plan_foreign(struct pout *out, const struct spec *spec, const char *s, size_t n)
+/* put_text() of bytes from a record. */
+static char *put_foreign(char *p, const struct spec *spec, const char *s, size_t n)
 {
 	const uint64_t ones = 0x0101010101010101, high = ones << 7;
 	size_t plain = 0;
@@ -27,21 +22,19 @@ static void plan_foreign(struct pout *out, const struct spec *spec, const char *
 	}
 	while (plain < n && s[plain] >= ' ' && s[plain] <= '~')
 		plain++;
-	if (plain == n) {
-		plan_text(out, spec, s, n);
-		return;
-	}
+	if (plain == n)
+		return put_text(p, spec, s, n);
 	copy = xstrndup(s, n); /* rare: names with control or UTF-8 characters */
 	str_printable(copy);
-	plan_text(out, spec, copy, strlen(copy));
+	p = put_text(p, spec, copy, strlen(copy));
 	free(copy);
+	return p;
 }
 
 /* 0x and hex digits */
-static void plan_hex(struct pout *out, uint64_t v)
+static char *put_0x(char *p, uint64_t v)
 {
-	pout_mem(out, "0x", 2);
-	out->p = put_hex(out->p, v);
+	return put_hex(put_mem(p, "0x", 2), v);
 }
 
 /* The quotient rounds to zero; no division is left undefined as in C. */
@@ -134,8 +127,7 @@ const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 }
 
 /* A mask of several bits needs all of them; unnamed bits are left for the end, in hex. */
-static void print_flags(const struct pnode *n, const struct spec *spec, uint64_t v,
-			struct pout *out)
+static char *print_flags(const struct pnode *n, const struct spec *spec, uint64_t v, char *p)
 {
 	bool any = false;
 	size_t i;
@@ -146,20 +138,18 @@ static void print_flags(const struct pnode *n, const struct spec *spec, uint64_t
 		if ((v & (uint64_t)s->val) != (uint64_t)s->val)
 			continue;
 		if (any)
-			pout_mem(out, n->text, n->len);
-		plan_text(out, spec, s->str, s->len);
+			p = put_mem(p, n->text, n->len);
+		p = put_text(p, spec, s->str, s->len);
 		any = true;
 		v &= ~(uint64_t)s->val;
 	}
-	if (v) {
-		if (any)
-			pout_mem(out, n->text, n->len);
-		plan_hex(out, v);
-	}
+	if (v && any)
+		p = put_mem(p, n->text, n->len);
+	return v ? put_0x(p, v) : p;
 }
 
 /* a bytes in hex; never more than the field has. */
-static void print_hex(const struct pnode *n, const struct rec *rec, struct pout *out)
+static char *print_hex(const struct pnode *n, const struct rec *rec, char *to)
 {
 	static const char hex[] = "0123456789abcdef";
 	uint64_t want = plan_eval(n->a, rec);
@@ -167,16 +157,17 @@ static void print_hex(const struct pnode *n, const struct rec *rec, struct pout 
 	uint32_t len, i;
 
 	if (!fmt_bytes(&n->fld, rec, &p, &len))
-		return;
+		return to;
 	for (i = 0; i < len && i < want; i++) {
 		if (i && !n->val)
-			pout_char(out, ' ');
-		pout_char(out, hex[p[i] >> 4]);
-		pout_char(out, hex[p[i] & 15]);
+			*to++ = ' ';
+		*to++ = hex[p[i] >> 4];
+		*to++ = hex[p[i] & 15];
 	}
+	return to;
 }
 
-static void print_array(const struct pnode *n, const struct rec *rec, struct pout *out)
+static char *print_array(const struct pnode *n, const struct rec *rec, char *to)
 {
 	uint64_t want = plan_eval(n->a, rec), elem = plan_eval(n->b, rec), i;
 	const uint8_t *p;
@@ -184,17 +175,18 @@ static void print_array(const struct pnode *n, const struct rec *rec, struct pou
 
 	if (elem > 8 || !fmt_is_number((uint32_t)elem) || !fmt_bytes(&n->fld, rec, &p, &len))
 		len = 0;
-	pout_char(out, '{');
+	*to++ = '{';
 	for (i = 0; len && i < len / elem && i < want; i++) {
 		if (i)
-			pout_char(out, ',');
-		plan_hex(out, fmt_get(p + i * elem, (uint32_t)elem));
+			*to++ = ',';
+		to = put_0x(to, fmt_get(p + i * elem, (uint32_t)elem));
 	}
-	pout_char(out, '}');
+	*to++ = '}';
+	return to;
 }
 
-static void print_string(const struct pnode *n, const struct spec *spec, const struct rec *rec,
-			 struct pout *out)
+static char *print_string(const struct pnode *n, const struct spec *spec, const struct rec *rec,
+			  char *to)
 {
 	const struct psym *sym;
 	const uint8_t *p;
@@ -202,83 +194,59 @@ static void print_string(const struct pnode *n, const struct spec *spec, const s
 	uint64_t v;
 
 	switch (n->kind) {
-	case P_TEXT: plan_text(out, spec, n->text, n->len); break;
+	case P_TEXT: return put_text(to, spec, n->text, n->len);
 	case P_CHARS:
 		/* An empty dynamic array is not a string at all: not even padding. */
-		if (fmt_bytes(&n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
-			plan_foreign(out, spec, (const char *)p, strnlen((const char *)p, len));
-		break;
+		if (!fmt_bytes(&n->fld, rec, &p, &len) || (!len && n->fld.is_dynamic))
+			return to;
+		return put_foreign(to, spec, (const char *)p, strnlen((const char *)p, len));
 	case P_POINTER: /* libtraceevent prints it without 0x */
-		out->p = put_hex(out->p, fmt_get(rec->data + n->off, n->size));
-		break;
+		return put_hex(to, fmt_get(rec->data + n->off, n->size));
 	case P_SYMBOL:
 		v = plan_eval(n->a, rec);
 		sym = plan_symbol(n, (int64_t)v);
-		if (sym)
-			plan_text(out, spec, sym->str, sym->len);
-		else
-			plan_hex(out, v);
-		break;
-	case P_FLAGS: print_flags(n, spec, plan_eval(n->a, rec), out); break;
-	case P_HEX: print_hex(n, rec, out); break;
-	case P_ARRAY: print_array(n, rec, out); break;
-	case P_COND: print_string(plan_eval(n->a, rec) ? n->b : n->c, spec, rec, out); break;
-	default: /* a number where a text belongs: nothing, like libtraceevent */ break;
+		return sym ? put_text(to, spec, sym->str, sym->len) : put_0x(to, v);
+	case P_FLAGS: return print_flags(n, spec, plan_eval(n->a, rec), to);
+	case P_HEX: return print_hex(n, rec, to);
+	case P_ARRAY: return print_array(n, rec, to);
+	case P_COND: return print_string(plan_eval(n->a, rec) ? n->b : n->c, spec, rec, to);
+	default: return to; /* a number where a text belongs: nothing, like libtraceevent */
 	}
 }
 
-static void print_arg(const struct pseg *s, const struct spec *spec, const struct rec *rec,
-		      struct pout *out)
+char *plan_segment(const struct pseg *s, const struct rec *rec, char *p)
 {
+	struct spec spec = s->spec;
 	uint64_t v;
+	int32_t n;
 	char c;
 
-	if (spec->conv == 's') {
-		print_string(s->arg, spec, rec, out);
-		return;
-	}
-	if (s->arg->kind == P_FIELD)
-		v = field_value(s->arg, rec);
-	else
-		v = plan_eval(s->arg, rec);
-	if (spec->conv == 'p') { /* '#' marks a function address, which has no "(nil)" */
-		if (!v && !spec->alt)
-			pout_mem(out, "(nil)", 5);
-		else
-			plan_hex(out, v);
-	} else if (spec->conv == 'c') {
-		c = (char)v;
-		if (c)
-			plan_foreign(out, spec, &c, 1);
-	} else {
-		out->p = put_number(out->p, spec, v);
-	}
-}
-
-void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out)
-{
-	if (!s->spec.conv) {
-		out->p = put_padded(out->p, s->text, s->len);
-	} else if (s->star) {
+	if (!spec.conv)
+		return put_padded(p, s->text, s->len);
+	if (s->star) {
 		/* Width or precision from an argument; a negative one counts as none. */
-		int32_t n = (int32_t)plan_eval(s->star, rec);
-		struct spec spec = s->spec;
-
-		if (n >= 0 && spec.star == STAR_WIDTH) {
-			spec.width = (uint16_t)MIN(n, PLAN_MAX_WIDTH);
-		} else if (n >= 0) {
-			spec.has_prec = true;
-			spec.prec = (uint16_t)MIN(n, PLAN_MAX_WIDTH);
-		}
-		print_arg(s, &spec, rec, out);
-	} else {
-		print_arg(s, &s->spec, rec, out);
+		n = (int32_t)plan_eval(s->star, rec);
+		spec.has_prec |= n >= 0 && spec.star != STAR_WIDTH;
+		if (n >= 0)
+			*(spec.star == STAR_WIDTH ? &spec.width : &spec.prec) =
+				(uint16_t)MIN(n, PLAN_MAX_WIDTH);
 	}
+	if (spec.conv == 's')
+		return print_string(s->arg, &spec, rec, p);
+	v = plan_eval(s->arg, rec);
+	c = (char)v;
+	/* '#' marks a function address, which has no "(nil)" */
+	if (spec.conv == 'p')
+		return v || spec.alt ? put_0x(p, v) : put_mem(p, "(nil)", 5);
+	if (spec.conv == 'c')
+		return c ? put_foreign(p, &spec, &c, 1) : p;
+	return put_number(p, &spec, v);
 }
 
 void fmt_plan_free(struct fmt_plan *p)
 {
 	struct pnode *n, *next;
+	struct pmemo *m;
 	size_t i;
 
 	if (!p)
@@ -290,9 +258,10 @@ void fmt_plan_free(struct fmt_plan *p)
 	}
 	for (i = 0; i < p->nseg; i++)
 		free(p->seg[i].text);
-	for (i = 0; i < p->nstep; i++)
-		if (plan_is_memo(&p->step[i]))
-			free(p->step[i].memo);
+	while ((m = p->memos)) {
+		p->memos = m->next;
+		free(m);
+	}
 	free(p->step);
 	free(p->lead);
 	free(p->seg);

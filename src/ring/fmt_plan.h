@@ -200,22 +200,10 @@ struct pseg {
 
 /*
  * What is done for one event, in order: copy the text, then print one value. The common ways of
- * printing fields have codes of their own; all others go through the segment. A text is copied as
+ * printing fields have steps of their own; all others go through the segment. A text is copied as
  * one block whatever its length, because no branch predictor foresees the end of a loop over
  * blocks; the few longer texts are segments.
  */
-enum pcode {
-	C_END,		/* only the text */
-	C_DEC_U32, C_DEC_S32, C_DEC_U64, C_DEC_S64,
-	C_HEX_U32, C_HEX_U64,	/* without leading zeros */
-	C_HEX8_U32, C_HEX16_U64,	/* %08x, %016llx */
-	C_HEX_PAD_U64,	/* %08lx and the like: width digits or more */
-	C_POINTER_U64,	/* %ps: 0x and digits */
-	C_HEX_BYTES,	/* seg: __print_hex() of a few bytes */
-	C_SEGMENT,	/* seg */
-	C_MEMO, C_MEMO_MASKED, C_MEMO_WORDS, /* memo: texts that depend on few values */
-};
-
 #define STEP_TEXT 16
 
 /*
@@ -227,37 +215,31 @@ struct pstep {
 	fmt_step *print;
 	union {
 		size_t off;		/* of the field */
-		const struct pseg *seg; /* C_SEGMENT, C_HEX_BYTES */
-		struct pmemo *memo;	/* C_MEMO */
+		const struct pseg *seg;
+		struct pmemo *memo;
 	};
 	uint8_t len;
-	uint8_t width; /* C_HEX_PAD_U64 */
+	uint8_t width; /* of a number with leading zeros */
 };
-
-/* fmt_print.c */
-bool plan_is_memo(const struct pstep *s);
 
 /*
  * The texts of consecutive segments, by the values of the few fields that they depend on: names of
  * exit reasons are looked up once per reason and not once per exit. Direct-mapped.
  */
-#define MEMO_SLOTS  64
-#define MEMO_TEXT   48 /* copied as one block */
-#define MEMO_FIELDS 4
+#define MEMO_SLOTS 64
+#define MEMO_TEXT  46 /* copied as one block */
 
 struct pmemo {
-	struct {
-		uint16_t off;
-		uint8_t size;
-	} in[MEMO_FIELDS];
-	size_t nin;
-	uint64_t mask;	/* if not 0: these bits of the 8 bytes at at */
-	uint16_t at;
-	bool two_words; /* 2 fields of 4 bytes */
+	/* All of these fields: bits of 8 bytes, in one or two places that every record has. */
+	struct pmemo_key {
+		uint64_t mask;
+		size_t off;
+	} key[2];
 	const struct pseg *seg;
 	size_t nseg;
+	struct pmemo *next; /* of the plan */
 	struct pmemo_slot {
-		uint64_t key;
+		uint64_t key[2];
 		uint8_t used, len;
 		char text[MEMO_TEXT];
 	} slot[MEMO_SLOTS];
@@ -267,31 +249,16 @@ struct fmt_plan {
 	struct pseg *seg;
 	size_t nseg, seg_cap;
 	struct pnode *nodes;
+	struct pmemo *memos;
 	struct fmt_field *dyn; /* dynamic fields the plan uses */
 	size_t ndyn, dyn_cap;
-	struct pstep *step;    /* ends with C_END */
+	struct pstep *step;    /* the last one only has a text */
 	char *lead;	       /* of struct fmt_line */
 	uint32_t need;	       /* minimum length of a record */
 	size_t nstep, step_cap;
 	/* A line needs at most room + room_len * length of the record. */
 	size_t room, room_len;
 };
-
-/* Text on its way to an sbuf that has room for all of the plan's line, see struct fmt_plan. */
-struct pout {
-	char *p;
-	struct sbuf *to; /* only for its error */
-};
-
-static inline void pout_mem(struct pout *o, const void *p, size_t n)
-{
-	o->p = put_mem(o->p, p, n);
-}
-
-static inline void pout_char(struct pout *o, char c)
-{
-	*o->p++ = c;
-}
 
 /* v as a number of that many bytes (1 to 8), extended to 64 bits. */
 static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
@@ -303,8 +270,8 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 
 /* fmt_print.c: fills step, room and room_len from the segments. */
 void plan_lower(struct fmt_plan *p);
-/* fmt_plan.c: one segment, literal or conversion. */
-void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out);
+/* fmt_plan.c: one segment, literal or conversion, at p, where room is for all of the plan's line. */
+char *plan_segment(const struct pseg *s, const struct rec *rec, char *p);
 /* The entry of a P_SYMBOL with that value, or NULL. */
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */

@@ -225,60 +225,26 @@ static void step_hex_bytes(const struct pstep *s, const uint8_t *data, char *p,
 }
 
 /* n segments at p; the end of their text. */
-static char *print_segments(const struct pseg *s, size_t n, char *p, const struct rec *rec,
-			    struct sbuf *to)
+static char *print_segments(const struct pseg *s, size_t n, char *p, const struct rec *rec)
 {
-	struct pout out = { .p = p, .to = to };
-
 	while (n--)
-		plan_segment(s++, rec, &out);
-	return out.p;
+		p = plan_segment(s++, rec, p);
+	return p;
 }
 
-static void step_segment(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
-			 struct sbuf *to)
-{
-	step_at(s + 1, data, print_segments(s->seg, 1, p, rec, to), rec, to);
-}
+STEP(segment, plan_segment(s->seg, rec, p))
 
 /* ---- texts that depend on few values ---- */
 
-static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t *data)
+static inline uint64_t memo_key(const struct pmemo_key *k, const uint8_t *data)
 {
-	const uint8_t *p = data + m->in[i].off;
-
-	switch (m->in[i].size) {
-	case 1: return *p;
-	case 2: return load_u16(p);
-	case 4: return load_u32(p);
-	default: return load_u64(p);
-	}
+	return load_u64(data + k->off) & k->mask;
 }
 
-/* The fields that decide: usually they are in 8 bytes, or are two of 4 bytes. */
-static inline uint64_t key_masked(const struct pmemo *m, const uint8_t *data)
-{
-	return load_u64(data + m->at) & m->mask;
-}
-
-static inline uint64_t key_words(const struct pmemo *m, const uint8_t *data)
-{
-	return (uint64_t)load_u32(data + m->in[0].off) << 32 | load_u32(data + m->in[1].off);
-}
-
-static inline uint64_t key_any(const struct pmemo *m, const uint8_t *data)
-{
-	uint64_t key = memo_field(m, 0, data);
-
-	for (size_t i = 1; i < m->nin; i++)
-		key = key << 8 * m->in[i].size | memo_field(m, i, data);
-	return key;
-}
-
-static inline struct pmemo_slot *memo_slot(struct pmemo *m, uint64_t key)
+static inline struct pmemo_slot *memo_slot(struct pmemo *m, uint64_t a, uint64_t b)
 {
 	_Static_assert(MEMO_SLOTS == 1 << (64 - 58), "the hash gives a slot");
-	return &m->slot[key * 0x9e3779b97f4a7c15 >> 58];
+	return &m->slot[(a + (b << 29 | b >> 35)) * 0x9e3779b97f4a7c15 >> 58];
 }
 
 /* A text that is not known yet: from here on it is. */
@@ -286,27 +252,25 @@ static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uin
 						const struct rec *rec, struct sbuf *to)
 {
 	struct pmemo *m = s->memo;
-	uint64_t key = m->mask ? key_masked(m, data) :
-		       m->two_words ? key_words(m, data) : key_any(m, data);
-	struct pmemo_slot *slot = memo_slot(m, key);
-	char *end = print_segments(m->seg, m->nseg, p, rec, to);
+	const uint64_t a = memo_key(&m->key[0], data), b = memo_key(&m->key[1], data);
+	struct pmemo_slot *slot = memo_slot(m, a, b);
+	char *end = print_segments(m->seg, m->nseg, p, rec);
 	size_t n = (size_t)(end - p);
 
 	if (n <= sizeof(slot->text)) {
-		slot->key = key;
-		slot->used = true;
-		slot->len = (uint8_t)n;
+		*slot = (struct pmemo_slot){ .key = { a, b }, .used = true, .len = (uint8_t)n };
 		memcpy(slot->text, p, n);
 	}
 	step_at(s + 1, data, end, rec, to);
 }
 
-static inline void memo_print(const struct pstep *s, const uint8_t *data, char *p,
-			      const struct rec *rec, struct sbuf *to, uint64_t key)
+static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+		      struct sbuf *to)
 {
-	const struct pmemo_slot *slot = memo_slot(s->memo, key);
+	const uint64_t a = memo_key(&s->memo->key[0], data), b = memo_key(&s->memo->key[1], data);
+	const struct pmemo_slot *slot = memo_slot(s->memo, a, b);
 
-	if (!slot->used || slot->key != key) {
+	if (!slot->used || slot->key[0] != a || slot->key[1] != b) {
 		memo_miss(s, data, p, rec, to);
 		return;
 	}
@@ -314,39 +278,7 @@ static inline void memo_print(const struct pstep *s, const uint8_t *data, char *
 	step_at(s + 1, data, p + slot->len, rec, to);
 }
 
-#define STEP_MEMO(name, key)                                                         \
-	static void step_##name(const struct pstep *s, const uint8_t *data, char *p, \
-				const struct rec *rec, struct sbuf *to)              \
-	{                                                                            \
-		memo_print(s, data, p, rec, to, key(s->memo, data));                 \
-	}
-
-STEP_MEMO(memo_masked, key_masked)
-STEP_MEMO(memo_words, key_words)
-STEP_MEMO(memo_any, key_any)
-
-bool plan_is_memo(const struct pstep *s)
-{
-	return s->print == step_memo_masked || s->print == step_memo_words ||
-	       s->print == step_memo_any;
-}
-
 /* ---- an event ---- */
-
-static fmt_step *const step_of[] = {
-	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
-	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
-	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
-	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo_any,
-	[C_MEMO_MASKED] = step_memo_masked, [C_MEMO_WORDS] = step_memo_words,
-	[C_HEX_BYTES] = step_hex_bytes,
-	[C_HEX_PAD_U64] = step_hex_pad_u64, [C_POINTER_U64] = step_pointer_u64,
-};
-
-static fmt_step *plan_step(enum pcode code)
-{
-	return step_of[code];
-}
 
 bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld)
 {
@@ -399,7 +331,7 @@ static __attribute__((noinline)) void print_slow(const struct fmt_event *e, cons
 		step_at(p->step, rec->data, out->s + out->len, rec, out);
 		return;
 	}
-	end = print_segments(p->seg, p->nseg, out->s + out->len, rec, out);
+	end = print_segments(p->seg, p->nseg, out->s + out->len, rec);
 	*end = '\0';
 	out->len = (size_t)(end - out->s);
 }
@@ -482,66 +414,44 @@ static struct room text_room(const struct pnode *n, size_t width)
 
 /* ---- which texts depend only on a few fields ---- */
 
-/* Adds all fields that the expression reads; false if there are others, or too many. */
-static bool memo_fields(struct pmemo *m, const struct pnode *n)
+/* Adds all fields that the expression reads; false if there are others, or they are too far apart. */
+static bool memo_fields(struct pmemo *m, uint32_t need, const struct pnode *n)
 {
-	size_t bytes;
-
 	if (!n)
 		return true;
 	switch (n->kind) {
 	case P_FIELD:
-		bytes = n->size;
-		for (size_t i = 0; i < m->nin; i++) {
-			if (m->in[i].off == n->off && m->in[i].size == n->size)
-				return true;
-			bytes += m->in[i].size;
+		for (struct pmemo_key *k = m->key; k < m->key + ARRAY_SIZE(m->key); k++) {
+			if (!k->mask)
+				k->off = MIN(n->off, need - sizeof(k->mask));
+			if (n->off < k->off || n->off + n->size > k->off + sizeof(k->mask))
+				continue;
+			memset((uint8_t *)&k->mask + n->off - k->off, 0xff, n->size);
+			return true;
 		}
-		if (bytes > 8 || m->nin == MEMO_FIELDS)
-			return false;
-		m->in[m->nin].off = n->off;
-		m->in[m->nin].size = (uint8_t)n->size;
-		m->nin++;
-		return true;
+		return false;
 	case P_CONST:
 	case P_TEXT: return true;
 	case P_CAST:
 	case P_BINARY:
 	case P_COND:
 	case P_SYMBOL:
-	case P_FLAGS: return memo_fields(m, n->a) && memo_fields(m, n->b) && memo_fields(m, n->c);
+	case P_FLAGS:
+		return memo_fields(m, need, n->a) && memo_fields(m, need, n->b) &&
+		       memo_fields(m, need, n->c);
 	default: return false;
 	}
 }
 
-/* One load and a mask give all fields if they are in 8 bytes that every record has. */
-static void memo_mask(struct pmemo *m, uint32_t need)
-{
-	uint8_t mask[8] = { 0 };
-	uint32_t from = UINT16_MAX, to = 0;
-
-	for (size_t i = 0; i < m->nin; i++) {
-		from = MIN(from, (uint32_t)m->in[i].off);
-		to = MAX(to, (uint32_t)m->in[i].off + m->in[i].size);
-	}
-	if (to > need || need < sizeof(mask))
-		return;
-	from = MIN(from, need - (uint32_t)sizeof(mask));
-	if (to - from > sizeof(mask))
-		return;
-	for (size_t i = 0; i < m->nin; i++)
-		memset(mask + (m->in[i].off - from), 0xff, m->in[i].size);
-	m->at = (uint16_t)from;
-	memcpy(&m->mask, mask, sizeof(mask));
-}
-
 /* The group that begins at segment i, NULL if there is none. */
-static struct pmemo *memo_new(const struct fmt_plan *p, size_t i)
+static struct pmemo *memo_new(struct fmt_plan *p, size_t i)
 {
+	struct pmemo_key before[ARRAY_SIZE(p->memos->key)];
 	struct pmemo *m;
 
 	/* It begins with a text that has to be looked up. */
-	if (p->seg[i].spec.conv != 's' || p->seg[i].arg->kind == P_TEXT)
+	if (p->seg[i].spec.conv != 's' || p->seg[i].arg->kind == P_TEXT ||
+	    p->need < sizeof(before->mask))
 		return NULL;
 	m = xcalloc(1, sizeof(*m));
 	m->seg = &p->seg[i];
@@ -551,20 +461,21 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i)
 	 */
 	for (; i < p->nseg; i++, m->nseg++) {
 		const struct pseg *s = &p->seg[i];
-		size_t before = m->nin;
 
-		if (s->spec.conv && (s->star || !memo_fields(m, s->arg) ||
-				     (s->spec.conv != 's' && m->nin > before))) {
-			m->nin = before;
+		memcpy(before, m->key, sizeof(before));
+		if (s->spec.conv &&
+		    (s->star || !memo_fields(m, p->need, s->arg) ||
+		     (s->spec.conv != 's' && memcmp(before, m->key, sizeof(before))))) {
+			memcpy(m->key, before, sizeof(before));
 			break;
 		}
 	}
-	if (!m->nseg || !m->nin) {
+	if (!m->nseg || !m->key[0].mask) {
 		free(m);
 		return NULL;
 	}
-	memo_mask(m, p->need);
-	m->two_words = m->nin == 2 && m->in[0].size == 4 && m->in[1].size == 4;
+	m->next = p->memos;
+	p->memos = m;
 	return m;
 }
 
@@ -582,32 +493,33 @@ static const struct pnode *plain_field(const struct pnode *n, bool *is_signed)
 	return field->kind == P_FIELD ? field : NULL;
 }
 
-/* The code that prints a field with this specification; C_SEGMENT if there is none. */
-static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed)
+/* The step that prints a field with this specification; NULL if there is none. */
+static fmt_step *field_step(const struct pseg *s, const struct pnode *n, bool n_signed)
 {
 	const struct spec *c = &s->spec;
 	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
 	unsigned int bytes;
 
 	if (c->conv == 'p' && c->alt && n->size == 8)
-		return C_POINTER_U64;
+		return step_pointer_u64;
 	if (!plain || (c->conv != 'd' && c->conv != 'u' && c->conv != 'x'))
-		return C_SEGMENT;
+		return NULL;
 	/* Cut to the low bytes of the field, or extended: only if that does not change its sign. */
 	bytes = MIN((unsigned int)n->size, c->bytes);
 	is_signed = c->conv == 'd' && (bytes == c->bytes || n_signed);
 	if ((bytes < c->bytes && n_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))
-		return C_SEGMENT;
+		return NULL;
 	if (c->conv == 'x') {
 		if (!c->width)
-			return bytes == 4 ? C_HEX_U32 : C_HEX_U64;
+			return bytes == 4 ? step_hex_u32 : step_hex_u64;
 		if (c->zero && c->width == 2 * bytes)
-			return bytes == 4 ? C_HEX8_U32 : C_HEX16_U64;
-		return c->zero && bytes == 8 && c->width <= 16 ? C_HEX_PAD_U64 : C_SEGMENT;
+			return bytes == 4 ? step_hex8_u32 : step_hex16_u64;
+		return c->zero && bytes == 8 && c->width <= 16 ? step_hex_pad_u64 : NULL;
 	}
 	if (c->width)
-		return C_SEGMENT;
-	return is_signed ? bytes == 4 ? C_DEC_S32 : C_DEC_S64 : bytes == 4 ? C_DEC_U32 : C_DEC_U64;
+		return NULL;
+	return is_signed ? bytes == 4 ? step_dec_s32 : step_dec_s64
+			 : bytes == 4 ? step_dec_u32 : step_dec_u64;
 }
 
 /*
@@ -628,26 +540,21 @@ static void lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 {
 	const struct pseg *s = &p->seg[*i];
 	const struct pnode *field;
-	enum pcode code;
 	bool is_signed;
-	struct pmemo *memo = memo_new(p, *i);
 
-	if (memo) {
-		step->memo = memo;
-		step->print = plan_step(memo->mask ? C_MEMO_MASKED :
-					memo->two_words ? C_MEMO_WORDS : C_MEMO);
-		*i += memo->nseg;
+	step->memo = memo_new(p, *i);
+	if (step->memo) {
+		step->print = step_memo;
+		*i += step->memo->nseg;
 		return;
 	}
 	field = s->spec.conv ? plain_field(s->arg, &is_signed) : NULL;
-	code = field				 ? field_code(s, field, is_signed)
-	       : s->spec.conv && is_hex_bytes(s) ? C_HEX_BYTES
-						 : C_SEGMENT;
-	step->print = plan_step(code);
-	if (code == C_SEGMENT || code == C_HEX_BYTES)
-		step->seg = s;
-	else
+	step->print = field ? field_step(s, field, is_signed) : NULL;
+	if (step->print)
 		step->off = field->off;
+	else
+		step->seg = s;
+	step->print = step->print ?: s->spec.conv && is_hex_bytes(s) ? step_hex_bytes : step_segment;
 	step->width = (uint8_t)s->spec.width;
 	++*i;
 }
@@ -673,7 +580,7 @@ void plan_lower(struct fmt_plan *p)
 		struct pstep *step = xarray_grow(&p->step, p->nstep, &p->step_cap, sizeof(*step));
 
 		p->nstep++;
-		step->print = plan_step(C_END);
+		step->print = step_end;
 		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
 			step->len = (uint8_t)p->seg[i].len;
 			memcpy(step->text, p->seg[i++].text, step->len);
