@@ -284,7 +284,7 @@ static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item
 	v->on = w->host[i->src->id];
 }
 
-/* An event of a guest, or of a host one that says something about the turns of its thread's vCPU. */
+/* An event of a guest, or of a host about the turns of its thread's vCPU. */
 static void win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
 {
 	const uint32_t vcpu = (uint32_t)i->vcpu;

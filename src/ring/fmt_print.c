@@ -414,7 +414,7 @@ static struct room text_room(const struct pnode *n, size_t width)
 
 /* ---- which texts depend only on a few fields ---- */
 
-/* Adds all fields that the expression reads; false if there are others, or they are too far apart. */
+/* Adds all fields that the expression reads; false if there are others, or they are far apart. */
 static bool memo_fields(struct pmemo *m, uint32_t need, const struct pnode *n)
 {
 	if (!n)

@@ -231,16 +231,6 @@ static int landlock_enter(const struct sandbox *s)
 
 /* ---- all of it ---- */
 
-static const struct sandbox_call *const call_lists[][5] = {
-	[SANDBOX_CALLS_READER] = { sandbox_base, sandbox_reader, sandbox_sanitizer },
-	[SANDBOX_CALLS_STORE] = { sandbox_base, sandbox_store, sandbox_sanitizer },
-	[SANDBOX_CALLS_RECORDER] = { sandbox_base, sandbox_recorder, sandbox_sanitizer },
-	[SANDBOX_CALLS_WATCHER] = { sandbox_base, sandbox_watcher, sandbox_sanitizer },
-	[SANDBOX_CALLS_LOOKER] = { sandbox_base, sandbox_reader, sandbox_looker,
-				   sandbox_sanitizer },
-	[SANDBOX_CALLS_MONITOR] = { sandbox_base, sandbox_monitor, sandbox_sanitizer },
-};
-
 static const char *const layer_names[] = { "capabilities", "Landlock", "seccomp" };
 
 /*
@@ -270,7 +260,7 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 	ret = layer_done(0, caps_drop(s->caps, s->bounding), layers, err);
 	if (!ret && s->files)
 		ret = layer_done(1, landlock_enter(s), layers, err);
-	return ret ?: layer_done(2, sandbox_seccomp(call_lists[s->calls], s->child), layers, err);
+	return ret ?: layer_done(2, sandbox_seccomp(sandbox_calls, s->calls, s->child), layers, err);
 }
 
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err)

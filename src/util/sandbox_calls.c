@@ -7,6 +7,7 @@
  * are there because the C libraries of some machines use them. New ones belong here only if some
  * work is impossible without them, and then with as few arguments as possible.
  */
+#include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
 
 #include <asm/termbits.h> /* the size of its struct termios is part of TCGETS on some machines */
@@ -80,231 +81,168 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 	[SANDBOX_THREAD] = { .zero = { { 0, ONLY(THREAD) } }, .required = CLONE_THREAD },
 };
 
-#define ANY(name)	 { SYS_##name, SANDBOX_ANY }
-#define RULE(name, rule) { SYS_##name, SANDBOX_##rule }
-#define END		 { SANDBOX_CALLS_END, 0 }
+#define ANY(name, who)	     { SYS_##name, SANDBOX_ANY, who }
+#define RULE(name, rule, who) { SYS_##name, SANDBOX_##rule, who }
 
-const struct sandbox_call sandbox_base[] = {
-	/* what is open */
-	ANY(read),
-	ANY(readv),
-	ANY(pread64),
-	ANY(write),
-	ANY(writev),
-	ANY(pwrite64),
-	ANY(lseek),
-	ANY(close),
-	ANY(dup),
-	ANY(dup3),
-	RULE(ioctl, IOCTL_TTY),
-	ANY(fstat),
-	/* what there is */
-	ANY(newfstatat),
-	ANY(statx),
-	ANY(faccessat),
-	ANY(readlinkat),
-	ANY(getdents64),
-	ANY(fstatfs),
-	/* memory; none of it can be executed */
-	ANY(brk),
-	RULE(mmap, NO_EXEC),
-	RULE(mprotect, NO_EXEC),
-	ANY(munmap),
-	ANY(mremap),
-	ANY(madvise),
-	/* itself, and the time */
-	ANY(futex),
-	ANY(clock_gettime),
-	ANY(clock_getres),
-	ANY(clock_nanosleep),
-	ANY(nanosleep),
-	ANY(gettimeofday),
-	ANY(getrandom),
-	ANY(getpid),
-	ANY(gettid),
-	ANY(getuid),
-	ANY(geteuid),
-	ANY(getgid),
-	ANY(getegid),
-	ANY(uname),
-	ANY(sysinfo),
-	ANY(sched_yield),
-	ANY(sched_getaffinity),
-	RULE(prlimit64, PRLIMIT_LOOK),
-	/* signals, its own */
-	ANY(rt_sigaction),
-	ANY(rt_sigprocmask),
-	ANY(rt_sigpending),
-	ANY(rt_sigreturn),
-	ANY(sigaltstack),
-	ANY(restart_syscall),
-	RULE(tgkill, OWN_PID),
-	ANY(exit),
-	ANY(exit_group),
-#ifdef SYS_faccessat2
-	ANY(faccessat2),
-#endif
-#ifdef SYS_open
-	ANY(stat),
-	ANY(lstat),
-	ANY(access),
-	ANY(readlink),
-	ANY(time),
-#endif
-	END,
-};
-
-const struct sandbox_call sandbox_reader[] = {
-	RULE(openat, OPENAT_READ), RULE(fcntl, FCNTL), ANY(memfd_create),
-#ifdef SYS_open
-	RULE(open, OPEN_READ),
-#endif
-#ifdef KVMFT_SANITIZED
-	ANY(set_robust_list), ANY(rseq), ANY(clone), ANY(wait4), ANY(pipe2), ANY(getppid),
-#endif
-	END,
-};
-
-const struct sandbox_call sandbox_recorder[] = {
-	RULE(openat, OPENAT_WRITE),
-	RULE(mkdirat, MODE_2),
-	ANY(unlinkat),
-	RULE(fchmod, MODE_1),
-	ANY(ftruncate),
-	ANY(fallocate),
-	ANY(fsync),
-	ANY(fdatasync),
-	/* from the kernel to the files */
-	ANY(splice),
-	ANY(pipe2),
-	RULE(fcntl, FCNTL_PIPE),
-/* threads, and what the main thread waits for */
-#ifdef KVMFT_SANITIZED
-	ANY(clone),
-#else
-	RULE(clone, THREAD),
-#endif
-	ANY(set_robust_list),
-	ANY(rseq),
-	ANY(ppoll),
-	ANY(eventfd2),
-	ANY(signalfd4),
-	ANY(timerfd_create),
-	ANY(timerfd_settime),
-	ANY(wait4),
-	RULE(kill, CHILD_PID),
-	ANY(getppid),
-	ANY(kcmp),
-#ifdef SYS_open
-	RULE(open, OPEN_WRITE),
-	RULE(mkdir, MODE_1),
-	ANY(unlink),
-	ANY(rmdir),
-	ANY(poll),
-#endif
-	END,
-};
-
-/* For storing a stream from an untrusted sender. */
-const struct sandbox_call sandbox_store[] = {
-	RULE(openat, OPENAT_WRITE), RULE(mkdirat, MODE_2), ANY(unlinkat),      RULE(fchmod, MODE_1),
-	ANY(ftruncate),		    ANY(fallocate),	   ANY(splice),	       RULE(fcntl, FCNTL),
-	ANY(ppoll),		    ANY(getppid),
-#ifdef KVMFT_SANITIZED
-	ANY(clone),		    ANY(wait4),		   ANY(pipe2),
-#endif
-#ifdef SYS_open
-	RULE(open, OPEN_WRITE),	    RULE(mkdir, MODE_1),   ANY(unlink),	       ANY(rmdir),
-	ANY(poll),
-#endif
-	END,
-};
-
-/* The watcher, which gives and removes names. */
-const struct sandbox_call sandbox_watcher[] = {
-	RULE(openat, OPENAT_WRITE), ANY(unlinkat), RULE(fcntl, FCNTL), ANY(renameat2), ANY(getppid),
-	ANY(flock),
-#ifdef KVMFT_SANITIZED
-	ANY(clone), ANY(wait4), ANY(pipe2),
-#endif
-#ifdef SYS_renameat
-	ANY(renameat),
-#endif
-#ifdef SYS_open
-	RULE(open, OPEN_WRITE), ANY(unlink), ANY(rmdir), ANY(rename),
-#endif
-	END,
-};
-
+/* By whom; the looker reads, too. */
+#define READER	 (1u << SANDBOX_CALLS_READER | LOOKER)
+#define RECORDER (1u << SANDBOX_CALLS_RECORDER)
+#define STORE	 (1u << SANDBOX_CALLS_STORE) /* of a stream from an untrusted sender */
+#define WATCHER	 (1u << SANDBOX_CALLS_WATCHER) /* gives and removes names */
 /*
- * For looking at other processes: are two descriptors the same? What their memory holds is read by
+ * Looks at other processes: are two descriptors the same? What their memory holds is read by
  * children, which a timer ends.
  */
-const struct sandbox_call sandbox_looker[] = {
-	ANY(kcmp),
-	ANY(setitimer),
-	ANY(ppoll),
-#ifndef KVMFT_SANITIZED /* then any may make processes */
-	RULE(clone, FORK),
-	ANY(set_robust_list),
-	ANY(wait4),
-	ANY(pipe2),
-#ifdef SYS_fork
-	ANY(fork),
+#define LOOKER	(1u << SANDBOX_CALLS_LOOKER)
+/* Talks to monitors through open sockets, and removes the note of what was switched on. */
+#define MONITOR (1u << SANDBOX_CALLS_MONITOR)
+#define ALL	UINT8_MAX
+
+const struct sandbox_call sandbox_calls[] = {
+	/* what is open */
+	ANY(read, ALL),
+	ANY(readv, ALL),
+	ANY(pread64, ALL),
+	ANY(write, ALL),
+	ANY(writev, ALL),
+	ANY(pwrite64, ALL),
+	ANY(lseek, ALL),
+	ANY(close, ALL),
+	ANY(dup, ALL),
+	ANY(dup3, ALL),
+	RULE(ioctl, IOCTL_TTY, ALL),
+	ANY(fstat, ALL),
+	/* what there is */
+	ANY(newfstatat, ALL),
+	ANY(statx, ALL),
+	ANY(faccessat, ALL),
+	ANY(readlinkat, ALL),
+	ANY(getdents64, ALL),
+	ANY(fstatfs, ALL),
+	/* memory; none of it can be executed */
+	ANY(brk, ALL),
+	RULE(mmap, NO_EXEC, ALL),
+	RULE(mprotect, NO_EXEC, ALL),
+	ANY(munmap, ALL),
+	ANY(mremap, ALL),
+	ANY(madvise, ALL),
+	/* itself, and the time */
+	ANY(futex, ALL),
+	ANY(clock_gettime, ALL),
+	ANY(clock_getres, ALL),
+	ANY(clock_nanosleep, ALL),
+	ANY(nanosleep, ALL),
+	ANY(gettimeofday, ALL),
+	ANY(getrandom, ALL),
+	ANY(getpid, ALL),
+	ANY(gettid, ALL),
+	ANY(getuid, ALL),
+	ANY(geteuid, ALL),
+	ANY(getgid, ALL),
+	ANY(getegid, ALL),
+	ANY(uname, ALL),
+	ANY(sysinfo, ALL),
+	ANY(sched_yield, ALL),
+	ANY(sched_getaffinity, ALL),
+	RULE(prlimit64, PRLIMIT_LOOK, ALL),
+	/* signals, its own */
+	ANY(rt_sigaction, ALL),
+	ANY(rt_sigprocmask, ALL),
+	ANY(rt_sigpending, ALL),
+	ANY(rt_sigreturn, ALL),
+	ANY(sigaltstack, ALL),
+	ANY(restart_syscall, ALL),
+	RULE(tgkill, OWN_PID, ALL),
+	ANY(exit, ALL),
+	ANY(exit_group, ALL),
+#ifdef SYS_faccessat2
+	ANY(faccessat2, ALL),
 #endif
+	/* files */
+	RULE(openat, OPENAT_READ, READER | MONITOR),
+	RULE(openat, OPENAT_WRITE, RECORDER | STORE | WATCHER),
+	RULE(fcntl, FCNTL, READER | STORE | WATCHER | MONITOR),
+	RULE(fcntl, FCNTL_PIPE, RECORDER),
+	ANY(memfd_create, READER),
+	RULE(mkdirat, MODE_2, RECORDER | STORE),
+	ANY(unlinkat, RECORDER | STORE | WATCHER | MONITOR),
+	RULE(fchmod, MODE_1, RECORDER | STORE),
+	ANY(ftruncate, RECORDER | STORE),
+	ANY(fallocate, RECORDER | STORE),
+	ANY(fsync, RECORDER),
+	ANY(fdatasync, RECORDER),
+	ANY(renameat2, WATCHER),
+	ANY(flock, WATCHER),
+	ANY(getcwd, MONITOR),
+#ifdef SYS_renameat
+	ANY(renameat, WATCHER),
 #endif
 #ifdef SYS_open
-	ANY(poll),
+	ANY(stat, ALL),
+	ANY(lstat, ALL),
+	ANY(access, ALL),
+	ANY(readlink, ALL),
+	ANY(time, ALL),
+	RULE(open, OPEN_READ, READER | MONITOR),
+	RULE(open, OPEN_WRITE, RECORDER | STORE | WATCHER),
+	RULE(mkdir, MODE_1, RECORDER | STORE),
+	ANY(unlink, RECORDER | STORE | WATCHER | MONITOR),
+	ANY(rmdir, RECORDER | STORE | WATCHER),
+	ANY(rename, WATCHER),
+	ANY(poll, RECORDER | STORE | LOOKER | MONITOR),
 #endif
-	END,
-};
-
-/* For talking to monitors through open sockets, and removing the note of what was switched on. */
-const struct sandbox_call sandbox_monitor[] = {
-	RULE(openat, OPENAT_READ),
-	ANY(unlinkat),
-	RULE(fcntl, FCNTL),
-	ANY(getcwd),
-	ANY(ppoll),
-	ANY(sendto),
-	ANY(recvfrom),
+	/* from the kernel, or the sender, to the files; what is waited for */
+	ANY(splice, RECORDER | STORE),
+	ANY(ppoll, RECORDER | STORE | LOOKER | MONITOR),
+	ANY(eventfd2, RECORDER),
+	ANY(signalfd4, RECORDER),
+	ANY(timerfd_create, RECORDER),
+	ANY(timerfd_settime, RECORDER),
+	ANY(setitimer, LOOKER),
+	ANY(sendto, MONITOR),
+	ANY(recvfrom, MONITOR),
 #ifdef SYS_send
-	ANY(send),
-	ANY(recv),
+	ANY(send, MONITOR),
+	ANY(recv, MONITOR),
 #endif
-	ANY(getppid),
-#ifdef KVMFT_SANITIZED
-	ANY(clone),
-	ANY(wait4),
-	ANY(pipe2),
+	/* threads and processes */
+	RULE(kill, CHILD_PID, RECORDER),
+	ANY(kcmp, RECORDER | LOOKER),
+#ifndef KVMFT_SANITIZED
+	RULE(clone, THREAD, RECORDER),
+	RULE(clone, FORK, LOOKER),
+	ANY(set_robust_list, RECORDER | LOOKER),
+	ANY(rseq, RECORDER),
+	ANY(wait4, RECORDER | LOOKER),
+	ANY(pipe2, RECORDER | LOOKER),
+	ANY(getppid, RECORDER | STORE | WATCHER | MONITOR),
+#ifdef SYS_fork
+	ANY(fork, LOOKER),
 #endif
-#ifdef SYS_open
-	RULE(open, OPEN_READ),
-	ANY(unlink),
-	ANY(poll),
-#endif
-	END,
-};
-
-/* The leak checker runs in a process of its own and traces; a symbolizer writes its reports. */
-const struct sandbox_call sandbox_sanitizer[] = {
-#ifdef KVMFT_SANITIZED
-	ANY(ptrace),
-	ANY(prctl),
-	ANY(execve),
-	ANY(sched_setaffinity),
-	ANY(tkill),
-	ANY(setpgid),
+#else
+	/* The leak checker runs in a process of its own and traces; a symbolizer writes its reports. */
+	ANY(clone, ALL),
+	ANY(set_robust_list, ALL),
+	ANY(rseq, ALL),
+	ANY(wait4, ALL),
+	ANY(pipe2, ALL),
+	ANY(getppid, ALL),
+	ANY(ptrace, ALL),
+	ANY(prctl, ALL),
+	ANY(execve, ALL),
+	ANY(sched_setaffinity, ALL),
+	ANY(tkill, ALL),
+	ANY(setpgid, ALL),
 #ifdef SYS_arch_prctl
-	ANY(arch_prctl),
-	ANY(getdents),
-	ANY(fork),
-	ANY(vfork),
-	ANY(pipe),
-	ANY(dup2),
-	ANY(getrlimit),
-	ANY(setrlimit),
+	ANY(arch_prctl, ALL),
+	ANY(getdents, ALL),
+	ANY(fork, ALL),
+	ANY(vfork, ALL),
+	ANY(pipe, ALL),
+	ANY(dup2, ALL),
+	ANY(getrlimit, ALL),
+	ANY(setrlimit, ALL),
 #endif
 #endif
-	END,
+	{ SANDBOX_CALLS_END, 0, 0 },
 };

@@ -56,21 +56,19 @@ struct sandbox_rule {
 
 extern const struct sandbox_rule sandbox_rules[SANDBOX_RULES];
 
-/* In any order, none twice in lists that are used together, up to SANDBOX_CALLS_END. */
+/* In any order, none twice for the same `who`, up to SANDBOX_CALLS_END. */
 struct sandbox_call {
 	uint16_t nr;
-	uint8_t rule;
+	uint8_t rule, who; /* who: bits by enum sandbox_calls */
 };
 
 #define SANDBOX_CALLS_END UINT16_MAX
 
-extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[],
-	sandbox_store[],
-	sandbox_watcher[], sandbox_looker[], sandbox_monitor[], sandbox_sanitizer[];
+extern const struct sandbox_call sandbox_calls[];
 
 /*
- * Denies all but the calls of these lists (NULL: no more), for this thread and what it starts,
- * after no_new_privs. child: the process that may be sent signals, 0 = none. 0; -ENOSYS: this
- * kernel has no filters, or kvmft no lists; or -errno.
+ * Denies all but the calls of `who` in the list, for this thread and what it starts, after
+ * no_new_privs. child: the process that may be sent signals, 0 = none. 0; -ENOSYS: this kernel has
+ * no filters, or kvmft no list; or -errno.
  */
-int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child);
+int sandbox_seccomp(const struct sandbox_call *list, unsigned int who, pid_t child);

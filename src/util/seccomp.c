@@ -129,7 +129,7 @@ bool sandbox_has_calls(void)
 	return true;
 }
 
-int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child)
+int sandbox_seccomp(const struct sandbox_call *list, unsigned int who, pid_t child)
 {
 	struct filter f = { .len = 0 };
 	struct sock_fprog prog = { .filter = f.code };
@@ -142,9 +142,8 @@ int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child)
 #ifdef FILTER_X32
 	answer_if(&f, BPF_JGE, FILTER_X32, DENIED);
 #endif
-	for (; *lists && !ret; lists++)
-		for (const struct sandbox_call *c = *lists; c->nr != SANDBOX_CALLS_END && !ret; c++)
-			ret = call_code(&f, c, child);
+	for (; list->nr != SANDBOX_CALLS_END && !ret; list++)
+		ret = list->who >> who & 1 ? call_code(&f, list, child) : 0;
 	answer_if(&f, BPF_JGE, NEWER_CALLS, DENIED_NEWER);
 	filter_add(&f, BPF_RET | BPF_K, DENIED, 0, 0);
 	if (ret || f.len > CODE_MAX)
@@ -162,7 +161,8 @@ bool sandbox_has_calls(void)
 	return false;
 }
 
-int sandbox_seccomp(const struct sandbox_call *const *lists __unused_arg, pid_t child __unused_arg)
+int sandbox_seccomp(const struct sandbox_call *list __unused_arg, unsigned int who __unused_arg,
+		    pid_t child __unused_arg)
 {
 	return -ENOSYS;
 }

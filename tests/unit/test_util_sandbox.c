@@ -175,19 +175,18 @@ static int child_calls(struct places *p __unused_arg)
 static int child_lists(struct places *p __unused_arg)
 {
 	static const struct sandbox_call twice[] = {
-		{ SYS_read, SANDBOX_ANY }, { SYS_read, SANDBOX_FCNTL }, { SANDBOX_CALLS_END, 0 },
+		{ SYS_read, SANDBOX_ANY, 1 }, { SYS_read, SANDBOX_FCNTL, 3 },
+		{ SANDBOX_CALLS_END, 0, 0 },
 	};
 	struct sandbox_call many[240];
-	const struct sandbox_call *lists[] = { twice, NULL };
 
 	if (!sandbox_has_calls())
 		return 0;
-	EXPECT(sandbox_seccomp(lists, 0) == -EEXIST);
+	EXPECT(sandbox_seccomp(twice, 0, 0) == -EEXIST);
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
-		many[i] = (struct sandbox_call){ (uint16_t)(2 * i), SANDBOX_FCNTL };
+		many[i] = (struct sandbox_call){ (uint16_t)(2 * i), SANDBOX_FCNTL, 1 };
 	many[ARRAY_SIZE(many) - 1].nr = SANDBOX_CALLS_END;
-	lists[0] = many;
-	EXPECT(sandbox_seccomp(lists, 0) == -E2BIG);
+	EXPECT(sandbox_seccomp(many, 0, 0) == -E2BIG);
 	return 0;
 }
 
