@@ -224,6 +224,7 @@ struct report_table {
 	uint64_t guest_time; /* between entries and exits; only REPORT_EXACT of vmexit */
 	uint64_t windows;  /* how many */
 	size_t vcpus;	   /* that had samples */
+	uint32_t lacks[REPORT_PARTS]; /* any row; with opts.split */
 };
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);

@@ -270,11 +270,7 @@ uint32_t report_needs(const struct report *r)
 uint32_t report_row_lacks(const struct report *r, const struct report_table *t,
 			  const struct report_row *row, enum report_part p)
 {
-	uint32_t lacks = row ? report_lacks(r, row->key, p) : 0;
-
-	for (size_t i = 0; !row && i < t->n; i++)
-		lacks |= report_lacks(r, t->row[i].key, p);
-	return lacks;
+	return row ? report_lacks(r, row->key, p) : t->lacks[p];
 }
 
 uint64_t report_row_unknown(const struct report *r, const struct report_table *t,
@@ -619,8 +615,11 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	for (size_t i = 0; i < t->n; i++)
 		row_finish(&b, &t->row[i], h);
 	free(b.cell);
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		t->row[i].order = order(r, &t->row[i], key);
+		for (int p = 0; r->opts.split && p < REPORT_PARTS; p++)
+			t->lacks[p] |= report_lacks(r, t->row[i].key, (enum report_part)p);
+	}
 	t->total_time = report_time(r, b.ticks);
 	t->guest_time = report_time(r, guest);
 	if (t->n)

@@ -476,18 +476,20 @@ static bool is_told(const struct lat_view *v, enum lat_table_id id)
 typedef bool (*mark_fn)(const struct lat_view *v, const struct lat_table *t,
 			const struct lat_group *g, unsigned int stage);
 
-/* Whether a row of this VM has the mark of what is so. */
-static bool is_marked(const struct lat_view *v, int64_t vm, mark_fn is)
+/* Of the nvm VMs, those of which a row has the mark of what is so. */
+static bool *marked(const struct lat_view *v, size_t nvm, mark_fn is)
 {
+	bool *of = xcalloc(nvm + 1, sizeof(*of));
+
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
 		for (size_t i = 0; is_told(v, (enum lat_table_id)id) && i < t->ngroup; i++)
 			for (unsigned int s = 0; s < (v->all ? LAT_STAGES : 1); s++)
-				if (t->group[i].vm == vm && is(v, t, &t->group[i], s))
-					return true;
+				if (t->group[i].vm >= 0 && is(v, t, &t->group[i], s))
+					of[t->group[i].vm] = true;
 	}
-	return false;
+	return of;
 }
 
 static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
@@ -501,21 +503,23 @@ static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
 		sbuf_addf(b, "note: %s\n", text.s);
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
-	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
-		bound_text(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, stage_is_off));
 	if (crosses) {
 		const struct hostmap *map = tl_hostmap(v->t);
-		char off[32];
+		_cleanup_free_ bool *off = marked(v, map->nvm, stage_is_off);
+		_cleanup_free_ bool *doubt = marked(v, map->nvm, lat_is_uncertain);
+		char by[32];
 
+		for (size_t m = 0; m < map->nvm; m++)
+			bound_text(b, v, "note: ~: ", m, off[m]);
 		/* What that means: a line per VM whose offset is not known to the cycle. */
 		for (size_t m = 0; m < map->nvm; m++)
-			if (is_marked(v, (int64_t)m, lat_is_uncertain))
+			if (doubt[m])
 				sbuf_addf(
 					b,
 					"note: <: half of these are shorter than the uncertainty of %s's "
 					"alignment, +-%s: they may have taken no time at all\n",
 					map->vm[m].label,
-					lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
+					lat_amount(v, by, sizeof(by), v->bound[m].uncertain));
 	}
 	if (b->len == blank + 1)
 		b->len = blank; /* none */

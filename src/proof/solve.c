@@ -50,6 +50,8 @@ struct solve {
 	struct tsc_map map;
 	struct solve_vcpu *v;
 	size_t nv, vcap;
+	size_t first, end;	 /* of v: those of this run */
+	struct u64map by_id; /* vCPU -> index */
 	uint64_t events, seen;	 /* all that are kept; all of them */
 	uint64_t stride;	 /* every n-th event is kept */
 	uint64_t windows, taken; /* all of them, and those of this run */
@@ -94,26 +96,31 @@ void solve_new(const struct tsc_map *map, struct solve **out)
 static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 {
 	struct solve_vcpu *v;
+	uint64_t i;
 
-	for (size_t i = 0; i < s->nv; i++)
-		if (s->v[i].id == id)
-			return &s->v[i];
+	if (u64map_get(&s->by_id, id, &i))
+		return &s->v[i];
 	v = xarray_grow(&s->v, s->nv, &s->vcap, sizeof(*v));
 	v->id = id;
-	s->nv++;
+	*xu64map_at(&s->by_id, id) = s->nv++;
 	return v;
+}
+
+static void add_window(struct solve *s, struct solve_vcpu *v, uint64_t from, uint64_t to)
+{
+	s->windows += run_list_add(&v->w, from, to, 0);
 }
 
 void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
-	run_list_add(&vcpu_at(s, vcpu)->w, tsc_to_guest(&s->map, entry),
-		     tsc_to_guest(&s->map, exit), 0);
+	add_window(s, vcpu_at(s, vcpu), tsc_to_guest(&s->map, entry), tsc_to_guest(&s->map, exit));
 }
 
 void solve_clear_windows(struct solve *s, uint32_t vcpu)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 
+	s->windows -= v->w.n;
 	v->w.n = v->ntid = v->np = 0;
 }
 
@@ -170,6 +177,7 @@ void solve_free(struct solve *s)
 		free(s->v[i].first);
 	}
 	free(s->v);
+	u64map_free(&s->by_id);
 	free(s->ev);
 	free(s->cell);
 	free(s);
@@ -187,11 +195,12 @@ void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, i
 	if (!l || !l->n)
 		return;
 	/* At whatever time another thread of the vCPU ran. */
+	s->windows -= old.n;
 	v->w = (struct run_list){ 0 };
 	for (size_t i = 0, k = 0; i < old.n || k < l->n;) {
 		if (i < old.n &&
 		    (k == l->n || old.v[i].from <= tsc_to_guest(&s->map, l->v[k].from))) {
-			run_list_add(&v->w, old.v[i].from, old.v[i].to, 0);
+			add_window(s, v, old.v[i].from, old.v[i].to);
 			i++;
 		} else {
 			solve_add_window(s, vcpu, l->v[k].from, l->v[k].to);
@@ -341,7 +350,7 @@ static uint64_t share_seen(struct solve *s, int shift)
 {
 	unsigned __int128 sum = 0;
 
-	for (size_t i = 0; i < s->nv; i++) {
+	for (size_t i = s->first; i < s->end; i++) {
 		const struct run_list *w = &s->v[i].w;
 		uint64_t empty = 0;
 
@@ -377,7 +386,7 @@ static int pick_shift(struct solve *s)
 		if (share * 2 >= all && share * s->nev >= 64ull << SHARE_BITS)
 			break;
 	}
-	for (size_t i = 0; i < s->nv; i++)
+	for (size_t i = s->first; i < s->end; i++)
 		for (size_t k = 0; s->v[i].taken && k < s->v[i].w.n; k++)
 			in += s->v[i].w.v[k].to - s->v[i].w.v[k].from;
 	for (least = 0; s->hspan >> least > MAX_CELLED || in / s->taken >> least > FINE;)
@@ -391,7 +400,7 @@ static void find_gaps(struct solve *s)
 	const int shift = s->shift;
 
 	s->share = share_seen(s, shift);
-	for (size_t i = 0; i < s->nv; i++) {
+	for (size_t i = s->first; i < s->end; i++) {
 		struct solve_vcpu *v = &s->v[i];
 		int64_t from = INT64_MAX, to;
 
@@ -761,7 +770,7 @@ static bool is_chance(const struct solve *s, uint64_t offset)
 	uint64_t m = 1ull << 63;
 	int64_t bits = multiply(&m, 1, (uint64_t)((s->hi - s->lo) >> s->shift) + 1) - CHANCE_BITS;
 
-	for (size_t i = 0; i < s->nv; i++) {
+	for (size_t i = s->first; i < s->end; i++) {
 		const struct solve_vcpu *v = &s->v[i];
 		uint64_t hits = 0, wrong = 0;
 		size_t w, before = SIZE_MAX;
@@ -840,13 +849,16 @@ static void state_problem(struct solve *s, int64_t only)
 	size_t n = 0;
 
 	s->h0 = s->g0 = UINT64_MAX;
-	s->nev = s->windows = s->taken = 0;
-	for (size_t i = 0; i < s->nv; i++) {
+	s->nev = s->taken = 0;
+	for (size_t i = s->first; i < s->end; i++)
+		s->v[i].taken = 0;
+	s->first = only == SOLVE_ALL ? 0 : (size_t)(vcpu_at(s, (uint32_t)only) - s->v);
+	s->end = only == SOLVE_ALL ? s->nv : s->first + 1;
+	for (size_t i = s->first; i < s->end; i++) {
 		struct solve_vcpu *v = &s->v[i];
 
-		v->taken = v->w.n && (only == SOLVE_ALL || only == (int64_t)v->id) ? v->ne : 0;
+		v->taken = v->w.n ? v->ne : 0;
 		s->nev += v->taken;
-		s->windows += v->w.n;
 		if (v->taken) {
 			s->taken += v->w.n;
 			s->h0 = MIN(s->h0, v->w.v[0].from);
@@ -861,7 +873,7 @@ static void state_problem(struct solve *s, int64_t only)
 	s->gspan = s->nev ? latest - s->g0 : 0;
 	free(s->ev);
 	s->ev = xcalloc(s->nev + 1, sizeof(*s->ev));
-	for (size_t i = 0; i < s->nv; i++)
+	for (size_t i = s->first; i < s->end; i++)
 		for (size_t k = 0; k < s->v[i].taken; k++)
 			s->ev[n++] = (struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
 							   .v = (uint32_t)i };
@@ -902,10 +914,10 @@ void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 	state_problem(s, vcpu);
 	*r = (struct solve_result){ .events = s->nev };
 	/* The guest's event of an access never comes before the host's. */
-	for (size_t i = 0; i < s->nv; i++) {
+	for (size_t i = s->first; i < s->end; i++) {
 		const struct solve_vcpu *v = &s->v[i];
 
-		if ((vcpu != SOLVE_ALL && vcpu != (int64_t)v->id) || !v->np)
+		if (!v->np)
 			continue;
 		if (!pairs || (int64_t)(v->pair - r->at_most) < 0)
 			r->at_most = v->pair;

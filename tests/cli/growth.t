@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts reasons vcpus_ran vms_robbed "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
@@ -133,6 +133,24 @@ make_boot_gaps()
 			print 0, i * 200, 20001, "kvm_entry vcpu_id=0 rip=65520\n0 gap 1\n0", i * 200 + 100, 20001, "kvm_exit exit_reason=10 isa=1 guest_rip=4096"
 	}' >text.txt
 	"$makers/mkcap" --capture host text.txt
+}
+# Reasons of exits that no machine has
+make_reasons()
+{
+	rm -rf host
+	awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) print 0, i * 100, "101 kvm_exit exit_reason=" i " isa=1\n0", i * 100 + 50, "101 kvm_entry vcpu_id=0" }' >host.txt
+	"$makers/mkcap" --capture host host.txt
+}
+# VMs that wait for their CPU, beside that of a guest
+make_vms_robbed()
+{
+	rm -rf host
+	{
+		cat "$golden/latency-host.txt"
+		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = 1000000 + i * 100; u = i + 1000; print "meta vm id=" u "-1 pid=" u " fd=1 name=v" i "\nmeta vcpu vm=" u "-1 id=0 tid=" u " offset=0 ratio=0 frac=48"
+			print 0, t, u, "kvm_exit exit_reason=1 isa=1\n0", t + 5, u, "sched:sched_switch prev_pid=" u " prev_state=0 next_pid=55\n0", t + 50, "55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=" u "\n0", t + 60, u, "kvm_entry vcpu_id=0" } }'
+	} >host.txt
+	"$makers/mkcap" --capture host host.txt
 }
 # Requests that never end, and doorbells for a few others.
 make_requests()
@@ -299,6 +317,7 @@ clock_host()
 make_records() { clock_host 'vm(2); for (i = 1; i <= n; i++) { t = i * 1000; vcpu(1, t, "kvm_pvclock_update vcpu_id=1 version=" 2 * i + 2 " tsc_timestamp=" t " system_time=" t " tsc_to_system_mul=2147483648 tsc_shift=1 flags=1") }'; }
 make_apart() { clock_host 'm = n / 4; vm(m); for (i = 0; i < m; i++) vcpu(i, 1000 + i * 10); t = 1000 + m * 10;
 	print 0, t, 1000, "kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=1000000"; for (i = 1; i <= n; i++) vcpu(1 + i % (m - 1), t + i * 10)'; }
+make_vcpus_ran() { clock_host 'vm(n); for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10)'; }
 # ... whose address spaces are forgotten
 make_spaces() { clock_host 'vm(n); print "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes u64:fs";
 	for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10, "kvmft:guest_cr3 cr3=4096 rip=1 rsp=4096 cpl=3 code=0x60 modes=1 fs=" (i % 2 ? "0x7f0000001000" : "0x7f9000001000"));
@@ -352,7 +371,7 @@ grown()
 		cost "$@" >>costs
 	done
 	awk -v limit=$LIMIT -v floor=$FLOOR_US '{ t[NR] = $1; m[NR] = $2 }
-		END { exit !(NR == 3 && t[1] > 0 && t[3] <= limit * (t[1] > floor ? t[1] : floor) && m[3] <= limit * m[1]) }' costs
+		END { exit !(NR == 3 && t[1] > 0 && t[3] > 0 && t[3] <= limit * (t[1] > floor ? t[1] : floor) && m[3] <= limit * m[1]) }' costs
 }
 
 # grows NAME N COMMAND...
@@ -482,8 +501,11 @@ grows text_rips 4000 report --by rip --percentiles file
 for what in text_down text_tasks; do
 	grows $what 2000 report --per vcpu file
 done
+grows reasons 500 report --split -i host
 grows text_down 2000 clock file
 grows vms_ran 2500 clock host guest=one
+grows vcpus_ran 2000 merge -q --solve host guest=one
+grows vms_robbed 1000 latency all host guest=one
 grows records 4000 clock host
 grows apart 4000 clock host
 grows text_gaps 4000 merge -q --format folded --of exits file
