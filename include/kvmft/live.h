@@ -95,7 +95,7 @@ int session_write(int signal_fd, const char *text, size_t n, enum session_write 
 enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_USER };
 
 struct exits_config {
-	struct opt_u64 duration, pid, vcpu, tid, interval, count, map_size;
+	struct opt_u64 duration, pid, vcpu, interval, count, map_size;
 	const char *tids, *vm, *file;
 	bool alltids, time, latency, top;
 	/* enum exits_format, enum exits_engine_choice, 1: of VMs, not threads; -1 = not given */

@@ -125,8 +125,12 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v);
 extern const struct out_format *const out_formats[]; /* NULL-terminated; the first is the default */
 const struct out_format *out_format_find(const char *name);
 const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
-/* What the end of a file's name asks for: .html, .json, .pftrace, ...; NULL: nothing. */
-const char *out_format_of(const char *path);
+/*
+ * *format, if it is NULL: what the end of a file's name (.html, .json, .pftrace, .db ...) asks for, of
+ * those that name() lists. -EINVAL with err: it is none of them, or not the one that was given.
+ */
+int out_format_of(const char *path, const char *(*name)(size_t i), const char **format,
+		  struct kvmft_err *err) __must_check;
 
 /* Errors, of writes too, last. out_end() frees o in any case; -ENOMSG: there was none to show. */
 void out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,

@@ -4,8 +4,6 @@
 
 #include "kvmft/util.h"
 
-enum record_marker { RECORD_MARKER_COMMAND, RECORD_MARKER_ALL, RECORD_MARKER_NONE };
-extern const char *const record_marker_choices[];
 
 enum record_as { RECORD_AS_HOST, RECORD_AS_GUEST, RECORD_AS_BOTH };
 extern const char *const record_as_choices[];
@@ -49,14 +47,14 @@ struct record_control {
 };
 
 struct record_config {
-	const char *output, *output_dir, *clock, *rotate, *trigger;
+	const char *output, *clock, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt, stacks;
 	int marker; /* enum record_marker, -1 = not given */
 	int profile; /* enum record_profile, likewise: the default, if no events are named */
 	int as;	    /* enum record_as, -1 = detect */
 	struct str_list qemu, monitors;
 	struct opt_u64 buffer, duration, max_size, min_free, keep;
-	struct opt_u64 keep_captures; /* of --output-dir: what keep says */
+	struct opt_u64 keep_captures; /* of -o DIR/: what keep says */
 	struct opt_u64 flush, before;
 	bool sync, symbols, guest_processes;
 	bool force, quiet, flight;
@@ -64,6 +62,7 @@ struct record_config {
 	struct record_control control;
 };
 
+bool record_in_dir(const struct record_config *c); /* -o DIR/ */
 /*
  * Records until a signal, the duration, a limit or the end of command (NULL-terminated; empty if
  * there is none) ends it, and leaves the machine as it was. An exit code, or -errno with err set. c

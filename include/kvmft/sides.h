@@ -17,7 +17,6 @@
 
 struct sides_config {
 	struct str_list guests;	 /* NAME[=COMMAND]; NAME=qga:SOCKET */
-	struct str_list events;	 /* of all guests */
 	struct str_list options; /* words for record in all guests, or NAME:WORDS for one */
 	const char *command;	 /* words of the program to run in the guests; NULL = none */
 	const char *push; /* a static kvmft to bring along; "": the one beside this; NULL: none */

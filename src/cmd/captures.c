@@ -244,7 +244,7 @@ int captures_live(const char *name, struct record_config *host, const struct cap
 	int ret;
 
 	host->clock = kclock_default();
-	host->marker = host->profile = -1;
+	host->profile = -1;
 	host->as = RECORD_AS_HOST;
 	host->quiet = true;
 	if (l->sel)

@@ -113,7 +113,7 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 /* struct sides_config */
 #define SIDES_OPTIONS(st, m)                                                                      \
 	OPTION(0, "guest-options", OPT_LIST, st, m.options, "[NAME:]OPTIONS",                     \
-	       "further options of record in guests, or in the one called NAME"),                 \
+	       "options of record in guests, or in the one called NAME: '-e sched:*'"),                 \
 	OPTION(0, "guest-timeout", OPT_DURATION, st, m.timeout, "DURATION",                       \
 	       "give up on a guest that sends nothing for that long at its start (default: 60s)"),        \
 	OPTION_MAYBE(0, "push", OPT_STR, st, m.push, "FILE",                                      \

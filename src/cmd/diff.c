@@ -10,8 +10,8 @@ struct recording {
 struct diff_opts {
 	struct sink_file file; /* first */
 	const char *vm, *event, *predict;
-	struct str_list more[2], limits, ops;
-	/* of each side, the operand first */
+	struct str_list limits, ops;
+	/* of each side */
 	struct recording *recording[2];
 	size_t n[2], cap[2];
 	struct opt_u64 than, khz;
@@ -28,11 +28,6 @@ static const struct opt diff_options[] = {
 		     "what to count (default: vmexit)"),
 	OPTION(0, "vm", OPT_STR, struct diff_opts, vm, "SEL",
 	       "only this VM, on both sides: UUID, name, PID or PID-FD"),
-	OPTION(0, "before", OPT_LIST, struct diff_opts, more[0], "CAPTURE",
-	       "another recording from before; or GUEST[=SEL], a guest's of the one named last,\n"
-	       "for latencies up to the guest's handlers; may be repeated"),
-	OPTION(0, "after", OPT_LIST, struct diff_opts, more[1], "CAPTURE",
-	       "the same from after"),
 	OPTION(0, "fail-if", OPT_LIST, struct diff_opts, limits, "'WHAT > PERCENT %'",
 	       "judge this against a limit: exit status 1 if it is surely\n"
 	       "exceeded, 4 if that cannot be told; may be repeated"),
@@ -484,16 +479,18 @@ static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	int ret = 0;
 
 	for (int i = 0; i < 2 && !ret; i++) {
-		ret = diff_recording(d, i, o->argv[i], o, err);
-		o->argv[i] = (char *)d->recording[i][0].path;
-		for (const char **p = d->more[i].v; p < d->more[i].v + d->more[i].n && !ret; p++) {
-			struct str_list *l = &d->recording[i][d->n[i] - 1].guests;
+		char *list = (char *)captures_word(o, o->argv[i]);
+		const char *between = access(list, F_OK) ? "," : "";
 
-			if (session_is_guest(*p) || (strchr(*p, '=') && access(*p, F_OK)))
-				xarray_add(&l->v, &l->n, &l->cap, p, sizeof(*p));
+		for (const char *p; !ret && (p = strsep(&list, between));) {
+			struct str_list *l = d->n[i] ? &d->recording[i][d->n[i] - 1].guests : NULL;
+
+			if (l && (session_is_guest(p) || (strchr(p, '=') && access(p, F_OK))))
+				xarray_add(&l->v, &l->n, &l->cap, &p, sizeof(p));
 			else
-				ret = diff_recording(d, i, *p, o, err);
+				ret = diff_recording(d, i, p, o, err);
 		}
+		o->argv[i] = (char *)d->recording[i][0].path;
 	}
 	return ret;
 }
@@ -520,7 +517,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	int ret;
 
 	if (o->predict &&
-	    (strcmp(o->event, "vmexit") || o->more[0].n || o->more[1].n || o->limits.n || o->ops.n ||
+	    (strcmp(o->event, "vmexit") || o->n[0] + o->n[1] > 2 || o->limits.n || o->ops.n ||
 	     o->from || o->to || o->all || o->khz.set || o->format > 0))
 		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
 	if (o->predict)
@@ -528,9 +525,9 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	ret = diff_check(&run);
 	ret = ret ?: find_tables(&run, &t);
 	if (ret || t.what[0] || t.what[1]) {
-		if (!ret && (run.d.ngate || o->ops.n || o->more[0].n || o->more[1].n))
-			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
-					"and --after compare recordings");
+		if (!ret && (run.d.ngate || o->ops.n || o->n[0] + o->n[1] > 2))
+			ret = err_usage(err, "a table is no recording: --fail-if, --op and lists "
+					"compare recordings");
 		ret = ret ?: compare_tables(&run, &t);
 		goto out;
 	}
@@ -574,10 +571,12 @@ out:
 const struct cmd cmd_diff = {
 	.name = "diff",
 	.summary = "what changed between two recordings, and what may be chance",
-	.args = "BEFORE AFTER",
+	.args = "BEFORE[,MORE]... AFTER[,MORE]...",
 	.description =
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
 		"What changed most is first; what differs by no more than chance is only counted.\n"
+		"MORE are further recordings of that side; or GUEST[=SEL], a guest's of the one before\n"
+		"it, for latencies up to the guest's handlers.\n"
 		"Also tables of `perf kvm stat report` or `kvmft report` as text, without a verdict.",
 	.examples =
 		"  kvmft diff before after\n"
@@ -585,7 +584,7 @@ const struct cmd cmd_diff = {
 		"  kvmft diff --op 'net:net_dev_queue' --fail-if 'exits/op > +5 %' before after\n"
 		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
-	.groups = "event vm before after from to than all fail-if op predict format\n"
+	.groups = "event vm from to than all fail-if op predict format\n"
 		  "less usual: clock",
 	.opts_size = sizeof(struct diff_opts),
 	PAGE_AT(struct diff_opts, file.page_opts),

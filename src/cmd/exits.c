@@ -15,9 +15,8 @@ static const struct opt exits_options[] = {
 	       "only this vCPU of -p or --vm"),
 	OPTION('a', "alltids", OPT_FLAG, struct exits_config, alltids, NULL,
 	       "the threads of -p or --vm one by one"),
-	OPTION('t', "tid", OPT_U64, struct exits_config, tid, "TID", "only this thread"),
 	OPTION('T', "tids", OPT_STR, struct exits_config, tids, "TID,TID",
-	       "only these threads, one by one"),
+	       "only these threads, one by one; -t TID: only this one"),
 	VM_OPTION(struct exits_config, vm),
 	OPTION('I', "interval", OPT_DURATION, struct exits_config, interval, "S",
 	       "a table every S seconds, of what happened in that time"),
@@ -36,10 +35,21 @@ static const struct opt exits_options[] = {
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
 		      "what counts: the kernel (hist triggers), or kvmft from recorded events\n"
 		      "(default: the kernel where it can); says which"),
-	OPTION(0, "map-size", OPT_U64, struct exits_config, map_size, "CELLS",
-	       "size of the kernel's map, a cell per thread and reason: 128 to 131072\n"
-	       "(default: by the number of vCPUs)"),
-	/* kvmexit's long form of -v */
+	/* Of the kernel's map, a cell per thread and reason: for tests of a full one. */
+	{ .name = "map-size",
+	  .type = OPT_U64,
+	  .offset = offsetof(struct exits_config, map_size),
+	  .arg = "CELLS",
+	  .help = "128 to 131072",
+	  .flags = OPT_HIDDEN },
+	/* kvmexit's -t, and its long form of -v */
+	{ .name = "tid",
+	  .short_name = 't',
+	  .type = OPT_STR,
+	  .offset = offsetof(struct exits_config, tids),
+	  .arg = "TID",
+	  .help = "-T",
+	  .flags = OPT_HIDDEN },
 	{ .name = "v",
 	  .type = OPT_U64,
 	  .offset = offsetof(struct exits_config, vcpu),
@@ -57,13 +67,13 @@ static int check_target(const struct exits_config *c, struct kvmft_err *err)
 		bool whole; /* names a process or VM, within which -v and -a choose */
 	} opt[] = {
 		{ "-p", c->pid.set, true },	{ "--vm", c->vm != NULL, true },
-		{ "-t", c->tid.set, false },	{ "-T", c->tids != NULL, false },
-		{ "-v", c->vcpu.set, false },	{ "-a", c->alltids, false },
+		{ "-T", c->tids != NULL, false }, { "-v", c->vcpu.set, false },
+		{ "-a", c->alltids, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
 		for (size_t k = i + 1; k < ARRAY_SIZE(opt); k++) {
-			bool within = opt[i].whole && k >= 4;
+			bool within = opt[i].whole && k >= 3;
 
 			if (opt[i].given && opt[k].given && !within)
 				return err_usage(err, "options %s and %s exclude each other",
@@ -74,8 +84,6 @@ static int check_target(const struct exits_config *c, struct kvmft_err *err)
 				 c->vcpu.set ? "-v" : "-a");
 	if (c->pid.set && (!c->pid.v || c->pid.v > INT32_MAX))
 		return err_usage(err, "option -p: %" PRIu64 " is not a process id", c->pid.v);
-	if (c->tid.set && (!c->tid.v || c->tid.v > INT32_MAX))
-		return err_usage(err, "option -t: %" PRIu64 " is not a thread id", c->tid.v);
 	if (c->tids && c->tids[strspn(c->tids, "0123456789, ")])
 		return err_usage(err, "option -T: '%s' is not a list of thread ids", c->tids);
 	return 0;
@@ -97,9 +105,6 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	else if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
 		ret = err_usage(err, c->count.v ? "option --count needs --interval S"
 						: "option --count: must be at least 1");
-	else if (c->map_size.set && (c->map_size.v < 128 || c->map_size.v > 131072))
-		ret = err_usage(err, "option --map-size: %" PRIu64 " is not within 128 to 131072",
-				c->map_size.v);
 	else if (c->top && c->format > EXITS_TEXT)
 		ret = err_usage(err, "options --top and --format %s exclude each other",
 				exits_format_names[c->format]);
@@ -132,7 +137,7 @@ const struct cmd cmd_exits = {
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.groups = "pid vm alltids interval count time latency top format per\n"
-		  "less usual: vcpu tid tids output engine map-size",
+		  "less usual: vcpu tids output engine",
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,
 	.max_args = 1,

@@ -26,12 +26,10 @@ static const struct opt export_options[] = {
 	       "output)"),
 	OPTION_NAMED(0, "to", OPT_WORD, struct export_opts, to, "FORMAT", to_name,
 		     "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
-		     "format of kvmft merge (default if OUT ends so: .json, .pftrace)"),
-	OPTION(0, "time-shift", OPT_FLAG, struct export_opts, time_shift, NULL,
-	       "trace.dat: guests keep their stamps, and tell readers how to shift them\n"
-	       "(default: stamps are converted to the host's)"),
+		     "format of kvmft merge (default: as OUT ends: .db, .json, .pftrace)"),
 	OPTION_CHOICE(0, "clock", struct export_opts, v.clock, "CLOCK", out_clock_names,
-		      "other formats: clock of all times, see kvmft merge"),
+		      "clock of all times, see kvmft merge; trace.dat: the host's, or guest-tsc: guests\n"
+		      "keep their stamps, and tell readers how to shift them"),
 	OPTION(0, "from", OPT_STR, struct export_opts, v.from, "T",
 	       "leave out what was before T, a time as --to text shows it"),
 	OPTION(0, "until", OPT_STR, struct export_opts, v.to, "T", WINDOW_HELP_TO),
@@ -53,18 +51,16 @@ static bool is_db(const struct export_opts *o)
 /* Options that mean nothing for the other kind of output are a mistake, and reported. */
 static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
 {
-	if (!is_dat(o) && o->time_shift)
-		return err_usage(err, "--time-shift belongs to --to " TRACE_DAT);
 	if (is_dat(o) && o->v.clock >= 0)
-		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
-				      ", whose stamps are the kernel's");
+		return err_usage(err, "option --clock: the stamps of " TRACE_DAT " are the kernel's: "
+				      "host-tsc or, of guests, guest-tsc");
 	if ((is_dat(o) || is_db(o)) && !o->output)
 		return err_usage(err, "--to %s needs a file: -o OUT", o->to);
 	if (!guests &&
 	    (o->v.pair.tsc_offset.set || o->v.pair.tsc_ratio || o->v.pair.solve || o->time_shift))
 		return err_usage(
 			err,
-			"--tsc-offset, --tsc-ratio, --solve and --time-shift are about guests: "
+			"--tsc-offset, --tsc-ratio, --solve and --clock guest-tsc are about guests: "
 			"name their captures");
 	return 0;
 }
@@ -95,9 +91,14 @@ static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err
 {
 	struct export_opts *e = opts;
 
+	int ret = out_format_of(e->output, to_name, &e->to, err);
+
 	e->input = e->input ?: operands_input(o) ?: DEFAULT_INPUT;
-	e->to = e->to ?: out_format_of(e->output) ?: TRACE_DAT;
-	return captures_session(o, &e->input, err);
+	e->to = e->to ?: TRACE_DAT;
+	e->time_shift = is_dat(e) && e->v.clock == OUT_CLOCK_GUEST_TSC;
+	if (e->time_shift || (is_dat(e) && e->v.clock == OUT_CLOCK_HOST_TSC))
+		e->v.clock = -1; /* no other is on the time line */
+	return ret ?: captures_session(o, &e->input, err);
 }
 
 /* What the walk over all events saw of their captures. */
@@ -334,7 +335,6 @@ const struct cmd cmd_export = {
 		"  kvmft export host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,
 	.groups = "input output to clock from until\n"
-		  "trace.dat: time-shift\n"
 		  "two clocks: tsc-offset tsc-ratio solve\n"
 		  "output: force",
 	.opts_size = sizeof(struct export_opts),

@@ -282,7 +282,10 @@ static int latency_show(struct latency *m, int argc, char **argv)
 
 static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
-	return captures_at(o, has_kinds(opts, o->argv[0]), err);
+	struct latency_opts *l = opts;
+
+	return out_format_of(l->file.path, lat_format_name, &l->format, err) ?:
+	       captures_at(o, has_kinds(opts, o->argv[0]), err);
 }
 
 static void wait_ran(void *ctx, size_t vm, uint32_t vcpu, const struct process_row *r)

@@ -4,11 +4,11 @@
 
 /* The options that select a part of the timeline. */
 struct merge_pick_opts {
-	struct str_list event, grep, side, vcpu;
+	struct str_list event, side, vcpu;
 	struct opt_u64 context;
 };
 
-/* ---- --event, --grep, --context, --side, --vcpu ---- */
+/* ---- --event, --context, --side, --vcpu ---- */
 
 /* "3", "0,2" or "4-7": adds them. */
 static int pick_add_vcpus(struct pick *p, const char *list)
@@ -140,10 +140,8 @@ static const struct opt merge_options[] = {
 	       "only events of these vCPUs and of the host threads that run them, e.g. 0,2-5"),
 	OPTION('e', "event", OPT_EVENTS, struct merge_opts, pick.event, "EVENT",
 	       "only these events: [SYSTEM:]NAME[/FILTER/], wildcards allowed; may be repeated"),
-	OPTION(0, "grep", OPT_EVENTS, struct merge_opts, pick.grep, "EVENT",
-	       "only matching events and their context; EVENT as for --event"),
 	OPTION('C', "context", OPT_U64, struct merge_opts, pick.context, "N",
-	       "with --grep: N lines before and after each match"),
+	       "also the N lines before and after each event of -e"),
 	OPTION('N', "count", OPT_U64, struct merge_opts, count, "COUNT",
 	       "end after this many events"),
 	OPTION_MAYBE('f', "follow", OPT_DURATION, struct merge_opts, follow, "DURATION",
@@ -227,18 +225,18 @@ static int merge_ask(struct merge *m)
 		pick_go_on(m->pick, m->v.p->t);
 		return 0;
 	}
-	if (o->context.set && !o->grep.n)
-		return err_usage(m->v.err, "option --context: around which events? It needs --grep");
+	if (o->context.set && !o->event.n)
+		return err_usage(m->v.err, "option --context: around which events? It needs -e");
 	if (o->context.v > PICK_MAX_CONTEXT)
 		return err_usage(m->v.err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
-	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
+	if (!o->event.n && !o->side.n && !o->vcpu.n)
 		return 0;
 	pick_new(m->v.p->t, &m->pick);
 	pick_set_context(m->pick, o->context.v);
 	for (size_t i = 0; i < o->event.n && !ret; i++)
-		ret = usage(m->v.err, "--event", pick_add_event(m->pick, o->event.v[i], m->v.err));
-	for (size_t i = 0; i < o->grep.n && !ret; i++)
-		ret = usage(m->v.err, "--grep", pick_add_match(m->pick, o->grep.v[i], m->v.err));
+		ret = usage(m->v.err, "--event",
+			    (o->context.set ? pick_add_match : pick_add_event)(m->pick, o->event.v[i],
+									       m->v.err));
 	/* A side that is not here may belong to a guest that was left out. */
 	for (size_t i = 0; i < o->side.n && !ret; i++) {
 		const char *side = o->side.v[i];
@@ -423,7 +421,7 @@ static const char *needs_host(const struct merge_opts *o)
 		bool set;
 	} option[] = {
 		{ "from", v->from }, { "to", v->to }, { "event", o->pick.event.n },
-		{ "grep", o->pick.grep.n }, { "side", o->pick.side.n }, { "vcpu", o->pick.vcpu.n },
+		{ "side", o->pick.side.n }, { "vcpu", o->pick.vcpu.n },
 		{ "context", o->pick.context.set }, { "host", v->host.n },
 		{ "tsc-offset", v->pair.tsc_offset.set }, { "tsc-ratio", v->pair.tsc_ratio },
 		{ "solve", v->pair.solve }, { "tsc-khz", v->khz.set },
@@ -476,7 +474,7 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		{ "host", o->v.host.n, "it takes all events of both hosts to see when a guest moved: "
 				     "merge them when the recordings have ended" },
 		{ "qemu", o->v.qemu.n, "its events are placed by those that come after them; "
-				     "QEMU's back end ftrace and record --marker show them live" },
+				     "QEMU's back end ftrace and record -e marker show them live" },
 		{ "solve", o->v.pair.solve, "it takes all events to find the offset; if you know it, "
 					  "use --tsc-offset" },
 		{ guest_syms_option(&o->v.syms), guest_syms_option(&o->v.syms),
@@ -487,8 +485,8 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 		if (option[i].set)
 			return err_usage(err, "option --%s does not go with --follow: %s",
 					 option[i].name, option[i].why);
-	if (o->pick.context.set && !o->pick.grep.n)
-		return err_usage(err, "option --context: around which events? It needs --grep");
+	if (o->pick.context.set && !o->pick.event.n)
+		return err_usage(err, "option --context: around which events? It needs -e");
 	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
 		return err_usage(err, "--follow writes text or json");
 	if (o->follow.v > MAX_DELAY_NS)
@@ -577,7 +575,7 @@ static int merge_tell(struct merge *m, bool *complete)
 			cli_note("%s", b.s ?: "out of memory");
 		sbuf_reset(&b);
 	}
-	if (m->o->pick.grep.n && !m->o->v.quiet)
+	if (m->o->pick.context.set && !m->o->v.quiet)
 		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
@@ -635,7 +633,7 @@ static int merge_sessions(void *opts, struct operands *operands, struct kvmft_er
 	struct merge_opts *o = opts;
 	int ret = captures_first(opts, operands, err);
 
-	o->format = o->format ?: out_format_of(o->file.path);
+	ret = ret ?: out_format_of(o->file.path, out_format_name, &o->format, err);
 	o->operands = *operands;
 	return ret;
 }
@@ -676,9 +674,9 @@ const struct cmd cmd_merge = {
 	.examples = "  kvmft merge host guest\n"
 		    "  kvmft merge --qemu qemu.trace            # a trace of QEMU alone\n"
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
-		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
+		    "  kvmft merge -e 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
-	.groups = "output format of clock from to side vcpu event grep context count follow\n"
+	.groups = "output format of clock from to side vcpu event context count follow\n"
 		  "two clocks: host tsc-offset tsc-ratio solve\n"
 		  "QEMU's own events: qemu trace-events\n"
 		  "output: long force",

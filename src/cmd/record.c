@@ -15,15 +15,15 @@ struct record_options {
 static const struct opt record_options[] = {
 	OPTION('o', "output", OPT_STR, struct record_config, output, "CAPTURE",
 	       "capture directory to make (default: kvmft.data, the old one moves to kvmft.data.old);\n"
-	       "-: a stream to standard output, for kvmft receive"),
-	OPTION(0, "output-dir", OPT_STR, struct record_config, output_dir, "DIR",
-	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
+	       "-: a stream to standard output, for kvmft receive; DIR/: for cron, the next capture\n"
+	       "in DIR, named by its time; one recorder at a time"),
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "sets: 'default'; 'mem': why vCPUs waited for memory;\n"
 	       "'io': what the VMM's threads waited for; 'net': where\n"
 	       "packets were; 'net-id': also their addresses and ports;\n"
-	       "'none'"),
+	       "'marker': what COMMAND, or without one any program, writes to trace_marker (always\n"
+	       "of a qemu-system-* as COMMAND); 'none'"),
 	OPTION_CHOICE(0, "profile", struct record_config, profile, "HOW", record_profile_choices,
 		      "how much, with what -e names: 'lean': exits, entries, injections; 'default'; or\n"
 		      "'full': all sets, and all events of KVM (default: default, without -e)"),
@@ -37,10 +37,6 @@ static const struct opt record_options[] = {
 	OPTION(0, "sdt", OPT_LIST, struct record_config, sdt, "BINARY[:PROVIDER[:MARKER]]",
 	       "also the SDT markers of this program or library (QEMU: back end dtrace); with\n"
 	       ",argN:string or ,argN:hex behind it, and /FILTER/"),
-	OPTION_CHOICE(
-		0, "marker", struct record_config, marker, "WHOSE", record_marker_choices,
-		"also what COMMAND, or all programs, write to trace_marker, as QEMU does with\n"
-		"back end ftrace (default: command for a qemu-system-*, else none)"),
 	OPTION(0, "vm", OPT_LIST, struct record_config, vms, "SEL",
 	       "only this VM's threads: UUID, name, PID or PID-FD"),
 	OPTION('p', "pid", OPT_LIST, struct record_config, pids, "PID",
@@ -70,7 +66,7 @@ static const struct opt record_options[] = {
 	OPTION(0, "rotate", OPT_STR, struct record_config, rotate, "SIZE|DURATION",
 	       "begin a new segment at this size (100M) or after this time (10m)"),
 	OPTION(0, "keep", OPT_U64, struct record_config, keep, "N",
-	       "keep the last N segments only; with --output-dir: the last N captures"),
+	       "keep the last N segments only; with -o DIR/: the last N captures"),
 	OPTION(0, "flight-recorder", OPT_FLAG, struct record_config, flight, NULL,
 	       "keep the last events in the kernel's ring; write them out on SIGUSR1, on\n"
 	       "--trigger, and at the end"),
@@ -85,8 +81,6 @@ static const struct opt record_options[] = {
 	OPTION(0, "guest", OPT_LIST, struct record_options, sides.guests, "NAME[=COMMAND]",
 	       "record this guest, too, into a session directory with both: COMMAND runs a\n"
 	       "program there (default: 'ssh root@NAME')"),
-	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
-	       "events to record in guests, as -e does"),
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
 	       "run this in guests once all sides record; the recording ends\n"
 	       "when it has ended in all"),
@@ -244,7 +238,7 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return record_remote(err);
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
-	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push ||
+	if (o->sides.options.n || o->sides.command || o->sides.push ||
 	    o->sides.timeout.set || o->blame || o->sides.on_over)
 		return err_usage(err, "options for guests go with --guest NAME");
 	return record_here(&o->c, argc, argv, err);
@@ -269,11 +263,11 @@ const struct cmd cmd_record = {
 		"  kvmft record -e default -e sched:sched_switch    switches of all threads",
 	.opts = record_options,
 	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size\n"
-		  "whom, and what else: vcpu as profile guest-processes stacks sdt marker "
+		  "whom, and what else: vcpu as profile guest-processes stacks sdt "
 		  "qemu monitor\n"
 		  "the ring and the disk: buffer-size clock flush sync "
-		  "min-free rotate keep before output-dir force\n"
-		  "guests: guest-events guest-command guest-options guest-timeout push "
+		  "min-free rotate keep before force\n"
+		  "guests: guest-command guest-options guest-timeout push "
 		  "blame on-over",
 	.opts_size = sizeof(struct record_options),
 	.quiet = offsetof(struct record_options, c.quiet),

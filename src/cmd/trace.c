@@ -56,8 +56,6 @@ static const struct opt trace_options[] = {
 	       "kernel ring per CPU (default: 4M, less when memory is short)"),
 	OPTION(0, "guest", OPT_LIST, struct trace_opts, sides.guests, "NAME[=COMMAND]",
 	       "trace this guest, too, as kvmft record does: both sides on one timeline"),
-	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
-	       "events to trace in guests, as -e does"),
 	SIDES_OPTIONS(struct trace_opts, sides),
 	OPTION_LISTED(0, "format", OPT_WORD, struct trace_opts, format, "FORMAT", trace_formats,
 		      "with --guest: how to print (default: text)"),
@@ -91,7 +89,7 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 {
 	struct record_config host = {
-		.clock = kclock_default(), .rotate = FOLLOW_SEGMENT, .marker = -1, .as = -1,
+		.clock = kclock_default(), .rotate = FOLLOW_SEGMENT, .as = -1,
 		.profile = -1,
 		.events = o->c.events, .vms = o->c.vms, .pids = o->c.pids, .buffer = o->c.buffer,
 		.duration = o->c.duration, .flush = { true, FOLLOW_FLUSH },
@@ -132,7 +130,7 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 {
 	struct trace_opts *o = opts;
 	const struct trace_config *c = &o->c;
-	const char *with = o->sides.events.n ? "guest-events" : o->sides.options.n ? "guest-options" :
+	const char *with = o->sides.options.n ? "guest-options" :
 			   o->sides.timeout.set ? "guest-timeout" : o->sides.push ? "push" :
 			   o->format ? "format" : NULL;
 
@@ -170,13 +168,13 @@ const struct cmd cmd_trace = {
 		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
 		"  kvmft trace -e kvm:kvm_userspace_exit --clock realtime\n"
 		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --pvclock guest\n"
-		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-events sched:sched_switch\n"
+		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-options '-e sched:sched_switch'\n"
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,
 	.groups = "event vm pid duration count guest clock format\n"
 		  "clocks: tsc clock-offset kvmclock pvclock\n"
-		  "guests: guest-events guest-options guest-timeout push\n"
+		  "guests: guest-options guest-timeout push\n"
 		  "ring and output: buffer-size long",
 	.opts_size = sizeof(struct trace_opts),
 	PAGE_AT(struct trace_opts, page),

@@ -421,7 +421,7 @@ static int exits_result(struct exits_run *x)
 	if (x->lost)
 		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
 			x->lost_unknown ? " or more" : "",
-			x->engine == &exits_engine_hist ? "the kernel's map was full"
+			x->engine == &exits_engine_hist ? "the kernel's map was full; --engine user needs none"
 							: "the ring was full");
 	else if (x->lost_unknown)
 		x->note("some exits were not counted");

@@ -426,16 +426,12 @@ static int find_in_list(struct exits_run *x)
 	uint32_t *tid = NULL;
 	int ret;
 
-	if (x->c->tid.set) {
+	if (x->c->tids) {
 		g->threads = true;
-		g->group = EXITS_BY_REASON;
-		sbuf_addf(&g->title, "TID %" PRIu64, x->c->tid.v);
-		ret = check_vcpu_thread(x, (uint32_t)x->c->tid.v);
-		ret = ret ?: target_tid(x, (uint32_t)x->c->tid.v);
-	} else if (x->c->tids) {
-		g->threads = true;
-		sbuf_addf(&g->title, "TIDS %s", x->c->tids);
 		ret = find_tids(x);
+		if (g->ntid == 1)
+			g->group = EXITS_BY_REASON;
+		sbuf_addf(&g->title, "%s %s", g->ntid == 1 ? "TID" : "TIDS", x->c->tids);
 	} else {
 		ret = find_process(x);
 	}
@@ -456,7 +452,7 @@ int exits_target_find(struct exits_run *x)
 {
 	int ret;
 
-	if (!x->c->tid.set && !x->c->tids && !x->c->pid.set && !x->c->vm) {
+	if (!x->c->tids && !x->c->pid.set && !x->c->vm) {
 		/* Looking at VMs can wait until counting has begun. */
 		sbuf_add(&x->target.title, "all threads");
 		return x->target.title.error;

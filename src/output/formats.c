@@ -23,14 +23,29 @@ const struct out_format *out_format_find(const char *name)
 	return NULL;
 }
 
-const char *out_format_of(const char *path)
+int out_format_of(const char *path, const char *(*name)(size_t i), const char **format,
+		  struct kvmft_err *err)
 {
-	const char *dot = path ? strrchr(path, '.') : NULL;
-	const struct out_format *f = NULL;
+	static const char *const ends[][2] = {
+		{ "pftrace", "perfetto" }, { "pb", "perfetto" },    { "perfetto", "perfetto" },
+		{ "db", "sqlite" },	   { "sqlite", "sqlite" },  { "dat", "trace.dat" },
+		{ "json", "json" },	   { "jsonl", "json" },	    { "html", "html" },
+		{ "folded", "folded" },	   { "csv", "csv" },
+	};
+	const char *dot = path ? strrchr(path, '.') : NULL, *is = NULL, *known = NULL;
 
-	if (dot)
-		f = out_format_find(!strcmp(dot, ".pftrace") ? "perfetto" : dot + 1);
-	return f ? f->name : NULL;
+	for (size_t i = 0; dot && i < ARRAY_SIZE(ends) && !is; i++)
+		is = strcmp(dot + 1, ends[i][0]) ? NULL : ends[i][1];
+	for (size_t i = 0; is && name(i) && !known; i++)
+		known = strcmp(name(i), is) ? NULL : name(i);
+	if (is && !known)
+		return err_usage(err, "%s is named as %s, which is not written here: kvmft %s", path, is,
+				 strcmp(is, "csv") ? "export has it" : "export writes json");
+	if (is && *format && strcmp(*format, is))
+		return err_usage(err, "%s is named as %s, and %s was asked for: give it another name, "
+				 "or leave the format out", path, is, *format);
+	*format = *format ?: known;
+	return 0;
 }
 
 void out_flush(struct out *o)

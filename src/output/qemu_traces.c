@@ -81,7 +81,7 @@ int qemu_traces_add(struct qemu_traces *m, struct pairing *p, const struct str_l
 	if (events && !traces->n && !markers)
 		return err_usage(
 			err, "option --trace-events: of which trace? It needs --qemu, or a host "
-			     "recorded with --marker");
+			     "recorded with -e marker");
 	if (!traces->n && !markers)
 		return 0;
 	if (events && !m->events)

@@ -61,17 +61,17 @@ static int export_time_shift(const struct pairing *p, const struct pairing_guest
 
 	if (!cap_in_tsc(c))
 		return err_set(err, EOPNOTSUPP,
-			       "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
+			       "%s: its trace clock is %s, not x86-tsc: leave --clock guest-tsc out",
 			       c->path, c->clock ?: "unknown");
 	s = xcalloc(spec->cpus + 1, sizeof(*s));
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
 		ret = shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]);
 	if (ret == -EOPNOTSUPP)
 		err_set(err, EOPNOTSUPP, "%s: its TSC is scaled, which no reader of TIME_SHIFT gets right: "
-			"leave --time-shift out", c->path);
+			"leave --clock guest-tsc out", c->path);
 	else if (ret == -ERANGE)
 		err_set(err, ERANGE, "%s: its TSC was set back while it was recorded, which TIME_SHIFT "
-			"cannot tell: leave --time-shift out", c->path);
+			"cannot tell: leave --clock guest-tsc out", c->path);
 	else if (ret == -ENODATA)
 		err_lack(err, ENODATA, "%s: the TSC offset of a vCPU is not known: give it with "
 			 "--tsc-offset", c->path);

@@ -54,7 +54,7 @@ static int run_guest(struct parts *x)
 static int run_recorder(struct parts *x)
 {
 	struct record_config c = {
-		.output = x->host, .clock = kclock_default(), .marker = RECORD_MARKER_NONE,
+		.output = x->host, .clock = kclock_default(),
 		.profile = -1, .as = RECORD_AS_HOST, .quiet = true,
 		.control = { .on = true,
 			     .fd = x->go, .outlive = true, .news = tell_live,

@@ -141,37 +141,34 @@ void record_trigger_free(struct record *r)
 }
 
 /*
- * --marker, what programs write to trace_marker.
+ * -e marker, what programs write to trace_marker.
  *
  * QEMU's trace back end ftrace writes there, to the kernel's main trace, which is not ours to read.
  * COMMAND gets the instance's trace_marker (kernel/marker.c). For programs that already run, the
  * kernel has an option for instances, copy_trace_marker, which copies everybody's.
  */
 
-const char *const record_marker_choices[] = { "command", "all", "none", NULL };
-
 int record_marker_check(struct record *r, char **argv)
 {
-	r->marker = r->c->marker < 0 ? RECORD_MARKER_NONE : (enum record_marker)r->c->marker;
+	for (size_t i = 0; i < r->c->events.n; i++)
+		if (!strcmp(r->c->events.v[i], RECORD_MARKER))
+			r->marker = argv ? RECORD_MARKER_COMMAND : RECORD_MARKER_ALL;
+	r->marker_wanted = r->marker != RECORD_MARKER_NONE;
 	/*
 	 * A QEMU gets its own marker without being requested, also through taskset, timeout and the
 	 * like; it makes no difference to programs that do not write to it.
 	 */
-	for (size_t i = 0; r->c->marker < 0 && argv && argv[i]; i++) {
+	for (size_t i = 0; argv && argv[i]; i++) {
 		const char *slash = strrchr(argv[i], '/'), *name = slash ? slash + 1 : argv[i];
 
 		if (str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") ||
 		    (!i && !strcmp(name, "kvm")))
 			r->marker = RECORD_MARKER_COMMAND;
 	}
-	if (r->marker == RECORD_MARKER_COMMAND && !argv)
-		return err_usage(r->err,
-				 "option --marker command needs a COMMAND; for programs that run "
-				 "already: --marker all");
 	/* While an instance that copies does not record, the kernel refuses everybody's markers. */
 	if (r->marker == RECORD_MARKER_ALL && r->c->trigger)
 		return err_usage(r->err,
-				 "--marker all and --trigger exclude each other: the trigger stops "
+				 "-e marker without a COMMAND and --trigger exclude each other: the trigger stops "
 				 "the ring, and programs could write no markers meanwhile");
 	return 0;
 }
@@ -184,7 +181,7 @@ int record_marker_ready(struct record *r)
 		r->err, ENOTSUP,
 		"this kernel cannot copy markers of running programs into an instance (no option "
 		"copy_trace_marker, which came with Linux 6.16): start the program with kvmft "
-		"record --marker command -- COMMAND, or let QEMU use another trace back end");
+		"record -e default -e marker -- COMMAND, or let QEMU use another trace back end");
 }
 
 int record_marker_facts(struct record *r)
@@ -198,7 +195,7 @@ int record_marker_facts(struct record *r)
 	if (ret || r->marker == RECORD_MARKER_NONE)
 		return ret;
 	meta_begin(&r->line, "marker");
-	meta_str(&r->line, "of", record_marker_choices[r->marker]);
+	meta_str(&r->line, "of", r->marker == RECORD_MARKER_ALL ? "all" : "command");
 	return record_put(r);
 }
 

@@ -193,7 +193,7 @@ int record_child_fork(struct record *r, char **argv, struct record_child *c)
 	/* What became of its private trace_marker. */
 	if (read(c->p.from, &error, sizeof(error)) != sizeof(error))
 		return err_set(r->err, EIO, "the process that was to run the command died");
-	if (error && r->c->marker >= 0)
+	if (error && r->marker_wanted)
 		return err_set(r->err, error,
 			       "cannot give the command a trace_marker of its own, in a mount "
 			       "namespace: %s%s",

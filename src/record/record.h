@@ -150,7 +150,8 @@ struct record {
 		struct sbuf text;      /* to be written */
 		struct ksyms at_begin; /* modules alone */
 	} symbols;		       /* --symbols */
-	enum record_marker marker;
+	enum { RECORD_MARKER_NONE, RECORD_MARKER_COMMAND, RECORD_MARKER_ALL } marker;
+	bool marker_wanted; /* by -e */
 	bool copying; /* the kernel copies markers into the instance */
 	struct {
 		struct stream_out *stream; /* NULL: to a directory */
@@ -179,7 +180,7 @@ struct record {
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	struct record_place {
-		int dir;     /* that the capture is in; --output-dir: locked while it is open */
+		int dir;     /* that the capture is in; -o DIR/: locked while it is open */
 		char *shown; /* prefix of its name in messages */
 		bool limited; /* in time or size */
 		uint64_t min_free; /* what is left on the disk: as asked for, or a share of it */
@@ -288,7 +289,8 @@ void record_before_tick(struct record *r);  /* --before */
 int record_control_take(struct record *r, struct record_child *c);
 void record_control_tell(const struct record *r, enum record_news what, int status);
 
-/* Whose markers, by option and COMMAND (NULL: none); before anything is made. */
+#define RECORD_MARKER "marker" /* the set of -e */
+/* Whose markers, by -e and COMMAND (NULL: none); before anything is made. */
 int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);

@@ -12,7 +12,7 @@
 
 /*
  * Where a recording goes. One named capture, or, for cron and timers, the next one in a
- * directory (--output-dir) that one recorder at a time has to itself.
+ * directory (-o DIR/) that one recorder at a time has to itself.
  *
  * The recorder itself can do nothing there once it records. The watcher gives the capture its name,
  * and removes old ones when it is complete.
@@ -31,27 +31,29 @@ bool record_to_stream(const struct record_config *c)
 	return c->output && !strcmp(c->output, "-");
 }
 
+bool record_in_dir(const struct record_config *c)
+{
+	return c->output && strrchr(c->output, '/') && !strrchr(c->output, '/')[1];
+}
+
 int record_place_check(struct record_config *c, struct kvmft_err *err)
 {
 	const char *what;
 
-	if (c->output && c->output_dir)
-		return err_usage(err, "--output and --output-dir exclude each other");
-	if (c->output_dir && !isatty(STDERR_FILENO))
+	if (record_in_dir(c) && !isatty(STDERR_FILENO))
 		c->quiet = true;
 	if (c->keep.set && !c->keep.v)
 		return err_usage(err, "option --keep: must be at least 1");
-	if (c->output_dir) {
+	if (record_in_dir(c)) {
 		c->keep_captures = c->keep;
 		c->keep.set = false;
 	}
 	if (!record_to_stream(c))
 		return 0;
-	what = c->output_dir	 ? "--output-dir"
-	       : c->min_free.set ? "--min-free"
-	       : c->keep.set	 ? "--keep"
-	       : c->sync	 ? "--sync"
-				 : NULL;
+	what = c->min_free.set ? "--min-free"
+	       : c->keep.set   ? "--keep"
+	       : c->sync       ? "--sync"
+			       : NULL;
 	if (what)
 		return err_usage(
 			err,
@@ -94,7 +96,7 @@ static int open_named(struct record *r)
 
 static int open_dir(struct record *r)
 {
-	_cleanup_free_ char *dir = strdup(r->c->output_dir);
+	_cleanup_free_ char *dir = strdup(r->c->output);
 	struct sbuf shown = { 0 };
 
 	if (!dir)
@@ -108,6 +110,9 @@ static int open_dir(struct record *r)
 	r->place.dir = capw_dir_open(dir, r->err);
 	if (r->place.dir < 0)
 		return r->place.dir;
+	if (!faccessat(r->place.dir, "meta", F_OK, 0))
+		return err_usage(r->err, "-o %s: %s is a capture; -o %s --force replaces it",
+				 r->c->output, dir, dir);
 	/* Released when the descriptor is closed, so also when this process is killed. */
 	if (!flock(r->place.dir, LOCK_EX | LOCK_NB)) {
 		char name[CAPW_STAMP_SIZE];
@@ -146,7 +151,7 @@ int record_place_open(struct record *r)
 
 	if (record_to_stream(r->c))
 		return 0;
-	ret = r->c->output_dir ? open_dir(r) : open_named(r);
+	ret = record_in_dir(r->c) ? open_dir(r) : open_named(r);
 	/* An instance takes time and memory: not for nothing. */
 	if (!ret && faccessat(r->place.dir, ".", W_OK, 0))
 		return err_why(r->err, errno, "cannot make directory %s%s", r->place.shown,
@@ -182,7 +187,7 @@ int record_place_open(struct record *r)
 		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
 		       "above --min-free",
 		       str_bytes(size, sizeof(size), have), r->place.shown,
-		       r->c->output_dir ? "" : r->place.name.name);
+		       record_in_dir(r->c) ? "" : r->place.name.name);
 }
 
 void record_place_free(struct record *r)
@@ -308,7 +313,7 @@ int record_store_check(struct record *r)
 				 "--rotate is not for --flight-recorder: each time the ring is "
 				 "written out makes a segment");
 	if (c->keep.set && !c->rotate && !c->flight)
-		return err_usage(r->err, "option --keep needs --output-dir, --rotate or "
+		return err_usage(r->err, "option --keep needs -o DIR/, --rotate or "
 					 "--flight-recorder");
 	if (c->flight && (c->flush.set || c->sync))
 		return err_usage(

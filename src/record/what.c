@@ -585,7 +585,7 @@ int record_events(struct record *r)
 			if (!strcmp(sets[s].name, ids ? "net" : name))
 				is_set = want[s] = true;
 		r->want_net_id |= ids;
-		if (!is_set && strcmp(name, "none"))
+		if (!is_set && strcmp(name, "none") && strcmp(name, RECORD_MARKER))
 			ret = kevent_expand(r->t, name, &r->events, r->err);
 	}
 	for (size_t s = 0; s < ARRAY_SIZE(sets); s++)

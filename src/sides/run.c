@@ -789,11 +789,11 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	char temp[128];
 	int ret;
 
-	if (host->output_dir || host->force)
+	if (record_in_dir(host) || host->force)
 		return err_usage(err,
 				 "%s does not go with --guest: a session is a new directory, "
 				 "named by -o",
-				 host->output_dir ? "--output-dir" : "--force");
+				 host->force ? "--force" : "the / at its end");
 	ret = side_specs(c, &x.spec, &x.nspec, err);
 	if (!ret && c->on_over && (!c->after_snapshot || !strstr(c->after_snapshot, "--budget")))
 		ret = err_usage(err, "--on-over goes with a --budget in --blame=OPTIONS");

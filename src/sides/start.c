@@ -147,10 +147,6 @@ static int guest_words(const struct sides_config *s, const struct side_spec *spe
 
 	snprintf(before, sizeof(before), "--before=%lluns", (unsigned long long)s->before.v);
 	ret = ret || !s->before.set ? ret : remote_words_add(w, before);
-	for (size_t i = 0; i < s->events.n && !ret; i++) {
-		ret = remote_words_add(w, "-e");
-		ret = ret ?: remote_words_add(w, s->events.v[i]);
-	}
 	if (ret)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < s->options.n && !ret; i++) {

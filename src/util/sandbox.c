@@ -156,11 +156,17 @@ static bool ll_allow_beside(int set, const struct ll_ruleset *r, const char *pat
 	return done;
 }
 
-/* PATH, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file does no harm. */
+/* PATH, lists of them, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file does no harm. */
 static bool ll_allow_word(int set, const struct ll_ruleset *r, char *word)
 {
 	bool done = ll_allow_path(set, r, word, 0) && ll_allow_beside(set, r, word);
+	char *comma = strchr(word, ',');
 
+	if (comma && done) {
+		*comma = '\0';
+		done = ll_allow_word(set, r, word) && ll_allow_word(set, r, comma + 1);
+		*comma = ',';
+	}
 	if (done && word[0] == '-' && word[1] && word[1] != '-')
 		done = ll_allow_path(set, r, word + 2, 0);
 	for (char *is = strpbrk(word, "=:"); is && done; is = strpbrk(is + 1, "=:")) {

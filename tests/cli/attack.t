@@ -105,8 +105,8 @@ attacker ln -s "$tmp/prey" "$tmp/alice/away"
 attacker ln -s "$tmp/theirs" "$tmp/alice/own"
 refused "a link from another user's directory" "away is a symbolic link that user 65534 made, to somebody else's directory: name" \
 	-o "$tmp/alice/away/../prey/c"
-record --output-dir "$tmp/alice/away/."
-status_is 1 "... nor with --output-dir"
+record -o "$tmp/alice/away/./"
+status_is 1 "... nor with -o DIR/"
 record -o "$tmp/alice/own/../theirs/c"
 status_is 0 "... to another directory of that user: followed"
 
@@ -141,12 +141,12 @@ now=$(date +%s)
 for s in 0 1 2 3 4 5 6 7 8 9; do
 	attacker ln -s "$tmp/prey" "$tmp/timed/kvmft-$(date -u -d "@$((now + s))" +%Y%m%dT%H%M%SZ)"
 done
-record --output-dir "$tmp/timed"
-status_is 0 "names of --output-dir are taken"
+record -o "$tmp/timed/"
+status_is 0 "names of -o DIR/ are taken"
 ok "... another one was found" sh -c "ls -d '$tmp'/timed/kvmft-*Z-01/meta"
 is "$(find "$tmp/prey" | wc -l | tr -d ' ')" 1 "... the links led nowhere"
 attacker mkdir "$tmp/timed/kvmft-20000101T000000Z"
-record --output-dir "$tmp/timed" --keep 1
+record -o "$tmp/timed/" --keep 1
 status_is 0 "... and removing old captures"
 is "$(find "$tmp/timed" -type l | wc -l | tr -d ' ')" 10 "... touches no link"
 ok "... nor anything that is not a capture" test -d "$tmp/timed/kvmft-20000101T000000Z"

@@ -178,7 +178,7 @@ is "$(grep -c ' (trigger)$' "$err")" 1 "... wrote out the ring"
 mkdir "$tmp/bin"
 ln -s "$kvmft" "$tmp/bin/kvmft"
 PATH=$tmp/bin:$PATH "$kvmft" record -o "$tmp/both" --flight-recorder -b 128K -e kvm:kvm_pio --guest t1=env \
-	--guest-events kvm:kvm_mmio --guest-options "--as guest -b 128K --trigger marker=slow" >"$out" 2>"$err" &
+	--guest-options '-e kvm:kvm_mmio' --guest-options "--as guest -b 128K --trigger marker=slow" >"$out" 2>"$err" &
 recorder=$!
 has_begun "$tmp/both/host/meta" "$tmp/both/t1/meta"
 mark "kvmft test: slow request 4712"

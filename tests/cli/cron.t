@@ -15,7 +15,7 @@ mkdir -m 700 "$dir"
 # As cron does: no terminal, no input, little environment.
 cron()
 {
-	run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$dir" "$@"
+	run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e kvm:kvm_exit -o "$dir/" "$@"
 }
 
 stored()
@@ -33,7 +33,7 @@ is "$(echo "$name" | sed 's/[0-9]/9/g')" "kvmft-99999999T999999Z" "... and is na
 then=$(date -u -d "$(echo "$name" | sed -E 's/kvmft-(....)(..)(..)T(..)(..)(..)Z/\1-\2-\3 \4:\5:\6/')" +%s)
 is "$([ $(($(date +%s) - then)) -le 10 ] && echo yes)" yes "... which is now, in UTC"
 is "$(tail -n 1 "$dir/$name/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... and complete"
-run env TZ=Pacific/Kiritimati "$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir//" -d 20ms
+run env TZ=Pacific/Kiritimati "$kvmft" record --as host -q -e kvm:kvm_exit -o "$dir//" -d 20ms
 status_is 0 "in another time zone"
 is "$(stored | wc -l | tr -d ' ')" 2 "... there are two"
 newest=$(stored | tail -n 1)
@@ -47,7 +47,7 @@ is "$(stored | grep -c kvmft-21) $(stored | wc -l | tr -d " ")" "0 2" "... what 
 
 # ---- overlap ----
 
-"$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir" -d 20s 2>"$tmp/first.err" &
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$dir/" -d 20s 2>"$tmp/first.err" &
 recorder=$!
 n=0
 while [ "$(stored | wc -l)" -lt 3 ] && [ $n -lt 200 ]; do
@@ -105,17 +105,18 @@ wrong()
 	status_is 2 "$name"
 	err_has "$pattern" "... is reported"
 }
-wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
-wrong "--keep alone" "needs --output-dir" --keep 2
-wrong "--keep 0" "must be at least 1" --output-dir "$dir" --keep 0
+mkdir "$tmp/capture" && : >"$tmp/capture/meta"
+wrong "-o DIR/ of a capture" "capture is a capture; -o .*/capture --force replaces it" -o "$tmp/capture/"
+wrong "--keep alone" "needs -o DIR/" --keep 2
+wrong "--keep 0" "must be at least 1" -o "$dir/" --keep 0
 before=$(ls "$dir")
-run "$kvmft" record --as host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
+run "$kvmft" record --as host -o "$dir/" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "a disk with less room than --min-free"
 err_has 'nothing was recorded: .* are free where .* is, which leaves no room above --min-free' "... is reported"
 is "$(ls "$dir")" "$before" "... and no capture is made"
 run "$kvmft" record --as host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "... with -o as well"
-run "$kvmft" record --as host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
+run "$kvmft" record --as host -o "$tmp/nowhere/" -e kvm:kvm_exit -d 1ms
 status_is 1 "a directory that is not there"
 err_has "cannot open directory $tmp/nowhere: No such file or directory: make it first \(mkdir -p\)" "... is reported"
 err_one_line "a directory that is not there"
@@ -126,9 +127,9 @@ nothing_left "a directory that is not there"
 mkdir "$tmp/small"
 if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
-	run "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+	run "$kvmft" record --as host -e kvm:kvm_exit -o "$tmp/small/" -d 20ms
 	while [ "$rc" = 0 ] && [ "$(find "$tmp/small" | wc -l)" -lt 500 ]; do
-		run "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$tmp/small" -d 20ms
+		run "$kvmft" record --as host -e kvm:kvm_exit -o "$tmp/small/" -d 20ms
 	done
 	# 1 before anything was recorded, 3 after: where the disk is full first differs.
 	ok "full disk (exit $rc)" test "$rc" = 1 -o "$rc" = 3
@@ -149,7 +150,7 @@ else
 	skip "full disk" "a tmpfs cannot be mounted here"
 fi
 # Loss is a fault, too. A tiny ring that cannot be emptied fast enough: exit 3 has a line, 0 has none.
-run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
+run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e 'kvm:*' -b 4K -o "$dir/" -- \
 	"$tinyvm" --iterations 20000
 lines=$(wc -l <"$err" | tr -d ' ')
 is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]; } && echo yes)" yes \

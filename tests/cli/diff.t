@@ -233,11 +233,11 @@ for capture in pair one few many lies; do
 done
 for of in "--vm one:0" ":1"; do
 	# shellcheck disable=SC2086 # two words
-	diff_of pair pair --op sched_switch ${of%:*} --before "$tmp/one=one" --before "$tmp/few=two" --after "$tmp/one=one" \
-		--after "$tmp/many=two" --fail-if 'exits/op < -50 %'
+	diff_of "pair,$tmp/one=one,$tmp/few=two" "pair,$tmp/one=one,$tmp/many=two" --op sched_switch ${of%:*} \
+		--fail-if 'exits/op < -50 %'
 	status_is "${of#*:}" "another VM claims ten times as many operations${of%:*}"
 done
-diff_of pair pair --op sched_switch --before "$tmp/one=one" --after "$tmp/lies=one" --fail-if 'exits/op < -50 %' --fail-if 'exits/s < -50 %'
+diff_of "pair,$tmp/one=one" "pair,$tmp/lies=one" --op sched_switch --fail-if 'exits/op < -50 %' --fail-if 'exits/s < -50 %'
 status_is 4 "a guest that lies about its clock"
 out_has '^CANNOT TELL .*exits/op.*: a guest is misaligned' "... is no measure"
 out_has '^PASS +exits/s' "... of what it says"
@@ -261,9 +261,9 @@ diff_of base times --fail-if 'HLT p50 > +30 %' --fail-if 'HLT mean > +30 %'
 is "$(grep -c '^FAIL' "$out")" 2 "... of times"
 diff_of times base --fail-if 'HLT p50 > +30 %' --fail-if 'HLT mean > +30 %'
 status_is 0 "... that fell"
-diff_of base same --fail-if 'exits/s > +5 %' --before long --before again11 --after again12 --after again13
+diff_of base,long,again11 same,again12,again13 --fail-if 'exits/s > +5 %'
 err_has 'long' "a recording that is not there"
-diff_of base same --fail-if 'exits/s > +12 %' --before "$tmp/long" --before "$tmp/again11" --after "$tmp/again12"
+diff_of "base,$tmp/long,$tmp/again11" "same,$tmp/again12" --fail-if 'exits/s > +12 %'
 status_is 0 "several recordings of a side"
 out_has '/base and 2 more: 5\.000 s, ' "... are as long as all together"
 out_has '^PASS' "... and tell more than one"

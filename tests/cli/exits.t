@@ -20,17 +20,15 @@ wrong()
 	err_one_line "exits $*"
 }
 
-wrong '-p and -t exclude' -p 1 -t 1
-wrong '-t and -T exclude' -t 1 -T 2,3
+wrong '-p and -T exclude' -p 1 -t 1
 wrong '-v and -a exclude' -p 1 -v 0 -a
 wrong '-p and --vm exclude' -p 1 --vm x
-wrong '-t and -v exclude' -t 1 -v 0
+wrong '-T and -v exclude' -t 1 -v 0
 wrong '-v needs -p PID' -v 0
 wrong '-a needs -p PID' -a
 wrong '--count needs --interval' --count 3
 wrong 'at least 1' --interval 1 --count 0
 wrong '--interval: must be' --interval 0
-wrong 'not within 128 to 131072' --map-size 100
 wrong '--top and --format json' --top --format json
 wrong '--top and -o' --top -o x
 wrong 'not a duration' soon
@@ -42,7 +40,6 @@ wrong 'not a process id' -p 99999999999
 wrong 'is not one of text, json, csv, openmetrics' --format xml
 wrong 'is not one of auto, kernel, user' --engine bpf
 # kvmexit's users put options behind the duration.
-wrong '-t and -T exclude' 5 -t 1 -T 2
 wrong '-a needs' 5 -a
 wrong 'not .*number' --v x
 

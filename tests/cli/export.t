@@ -50,8 +50,9 @@ usage()
 
 usage "trace.dat without a file" 'needs a file: -o OUT' -i "$tmp/host"
 usage "no such format" "option --to: 'xml' is not one of trace.dat" -i "$tmp/host" --to xml
-usage "--time-shift with json" 'belongs to --to trace.dat' -i "$tmp/host" --to json --time-shift
-usage "--clock with trace.dat" 'belongs to the formats' -i "$tmp/host" -o "$tmp/x" --clock ns
+usage "--clock with trace.dat" 'host-tsc or, of guests, guest-tsc' -i "$tmp/host" -o "$tmp/x" --clock ns
+usage "--to and OUT contradict" 'x.db is named as sqlite, and json was asked for' -i "$tmp/host" -o "$tmp/x.db" --to json
+usage "OUT of no format here" 'named as csv, which is not written here' -i "$tmp/host" -o "$tmp/x.csv"
 usage "--tsc-offset without a guest" 'about guests' -i "$tmp/host" -o "$tmp/x" --tsc-offset 0
 ok "no file was made" test ! -e "$tmp/x"
 
@@ -224,13 +225,13 @@ if [ -n "$have_trace_cmd" ]; then
 	trace-cmd report -t -i "$tmp/pair.dat" -i "$tmp/pair-one.dat" >"$tmp/both" 2>"$tmp/report.err"
 	is "$? $(cat "$tmp/report.err")" "0 " "trace-cmd reads both without a word"
 	is "$(grep -c kvm_ "$tmp/both")" $((2 * events)) "... all events of both"
-	run "$kvmft" export -q --time-shift -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
-	status_is 0 "--time-shift"
+	run "$kvmft" export -q --clock guest-tsc -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+	status_is 0 "--clock guest-tsc"
 	trace-cmd report -t "$tmp/pair-one.dat" >"$tmp/a" 2>&1
 	trace-cmd report -t "$tmp/shift-one.dat" >"$tmp/b" 2>&1
 	ok "... trace-cmd shows the same times" same_lines "$tmp/a" "$tmp/b"
 	rm "$tmp"/shift*.dat
-	run "$kvmft" export -q --time-shift --tsc-offset -900000 -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+	run "$kvmft" export -q --clock guest-tsc --tsc-offset -900000 -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
 	rm "$tmp"/pair*.dat
 	run "$kvmft" export -q --tsc-offset -900000 -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
 	trace-cmd report -t "$tmp/pair-one.dat" >"$tmp/c" 2>&1
@@ -240,10 +241,10 @@ if [ -n "$have_trace_cmd" ]; then
 else
 	skip "trace-cmd and the pair" "no trace-cmd"
 fi
-run "$kvmft" export -q --force --tsc-ratio 8589934592/32 --time-shift -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
-status_is 1 "--time-shift of a scaled TSC"
-err_has 'leave --time-shift out' "... is reported"
-err_one_line "--time-shift of a scaled TSC"
+run "$kvmft" export -q --force --tsc-ratio 8589934592/32 --clock guest-tsc -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
+status_is 1 "--clock guest-tsc of a scaled TSC"
+err_has 'leave --clock guest-tsc out' "... is reported"
+err_one_line "--clock guest-tsc of a scaled TSC"
 if pkg-config --exists libkshark 2>/dev/null; then
 	# shellcheck disable=SC2046 # flags
 	ok "KernelShark's library" "${CC:-cc}" -o "$tmp/kshark" "$top/tests/cli/kshark.c" \
@@ -319,11 +320,11 @@ for command in "export --to perfetto -i" "merge --format perfetto"; do
 	err_has "^kvmft: $beyond events are left out: their CPUs are numbered 1024 or higher" "... is reported, and how many are missing"
 done
 if command -v protoc >/dev/null; then
-	run "$kvmft" export -q -i "$tmp/host" --to perfetto -o "$tmp/host.pf" "$tmp/guest"
+	run "$kvmft" export -q -i "$tmp/host" -o "$tmp/host.pb" "$tmp/guest"
 	status_is 0 "a trace for Perfetto"
-	is "$(stat -c %a "$tmp/host.pf")" 600 "... for its owner"
-	ok "protoc --decode_raw reads it" sh -c "protoc --decode_raw <'$tmp/host.pf' >'$tmp/raw' 2>&1"
-	pf_summary "$tmp/host.pf"
+	is "$(stat -c %a "$tmp/host.pb")" 600 "... for its owner"
+	ok "protoc --decode_raw reads it" sh -c "protoc --decode_raw <'$tmp/host.pb' >'$tmp/raw' 2>&1"
+	pf_summary "$tmp/host.pb"
 	for track in host 'host / CPU 2' 'vCPUs of one / vCPU 1, thread 1001' 'guest one / lost events'; do
 		out_has "^track $track\$" "track $track"
 	done
@@ -351,7 +352,7 @@ if command -v protoc >/dev/null; then
 		ok "$1" same_lines "$tmp/one" "$tmp/other"
 	}
 	"$kvmft" merge -q --format perfetto "$tmp/host" "$tmp/guest" >"$tmp/merge.pf" 2>"$err"
-	same "merge makes the same" "$tmp/host.pf" "$tmp/merge.pf"
+	same "merge makes the same" "$tmp/host.pb" "$tmp/merge.pf"
 	"$kvmft" export -q -i "$tmp/lossy" --to perfetto >"$tmp/lossy.pf"
 	pf_summary "$tmp/lossy.pf"
 	out_has '^counter host / lost events: 777$' "lost events are counted"

@@ -87,7 +87,7 @@ mem()
 }
 before=$(mem)
 run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 2s
+	--guest-options '-e kvm:kvm_mmio' -d 2s
 status_is 0 "trace --guest"
 ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
 ok "... and of the guest" grep -q '^t1 .* \[v[01]\] .* kvm:kvm_mmio: ' "$out"
@@ -101,18 +101,18 @@ ok "... as many as the summary says" test "$(wc -l <"$out")" = \
 	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
 is "$(mem)" "$before" "... nothing is left in memory"
 run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio --tsc --format json -N 20
+	--guest-options '-e kvm:kvm_mmio' --tsc --format json -N 20
 status_is 0 "trace --guest, an end by count"
 is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
 out_has '"clock":"host-tsc"' "... in TSC"
 timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio 2>"$err" | head -n 5 >"$out"
+	--guest-options '-e kvm:kvm_mmio' 2>"$err" | head -n 5 >"$out"
 is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
 is "$(mem)" "$before" "... nothing is left in memory"
 is "$(our_instances)" "" "... and no instance"
 
 : >"$out"
-"$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --guest-events kvm:kvm_mmio >"$out" 2>"$err" &
+"$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --guest-options '-e kvm:kvm_mmio' >"$out" 2>"$err" &
 job=$!
 comes . "$out"
 kill -TERM $job
@@ -125,7 +125,7 @@ is "$(mem)" "$before" "... nothing is left in memory"
 # What it had started outlives it, and goes on to write.
 : >"$out"
 timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio >"$out" 2>"$tmp/killed.err" &
+	--guest-options '-e kvm:kvm_mmio' >"$out" 2>"$tmp/killed.err" &
 job=$!
 comes . "$out"
 tracer=$(pgrep -P $job)
@@ -174,7 +174,7 @@ descendants()
 "$tinyvm" --vcpus 2 --ms 60000 >/dev/null &
 fast=$!
 timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 4s >"$out" 2>"$err" &
+	--guest-options '-e kvm:kvm_mmio' -d 4s >"$out" 2>"$err" &
 tracer=$!
 wait_until grep -q kvm_pio "$out"
 # shellcheck disable=SC2046 # pids
@@ -196,7 +196,7 @@ is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place,
 : >"$out"
 : >"$err"
 timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
+	--guest-options '-e kvm:kvm_mmio' >"$out" 2>"$err" &
 job=$!
 comes '^t1' "$out"
 rm -r "/dev/shm/kvmft.$(pgrep -P $job)".*/t1
@@ -221,7 +221,7 @@ for name in t2 t3; do
 	wait_for_line "$tmp/$name.txt"
 done
 run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest other=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 1s
+	--guest-options '-e kvm:kvm_mmio' -d 1s
 # shellcheck disable=SC2086 # a list
 kill $others
 # shellcheck disable=SC2086

@@ -21,8 +21,8 @@ done <<EOF
 --follow|operands are missing
 --follow --host h2 h g|--host does not go with --follow: .*both hosts
 --follow --solve h g|--solve does not go with --follow: .*--tsc-offset
---follow --qemu f h g|--qemu does not go with --follow: .*--marker
---follow --context 3 h g|It needs --grep
+--follow --qemu f h g|--qemu does not go with --follow: .*-e marker
+--follow --context 3 h g|It needs -e
 --follow --format perfetto h g|--follow writes text or json
 --follow=2m h g|at most 60s
 EOF
@@ -32,7 +32,7 @@ while IFS='|' read -r args words; do
 	status_is 2 "trace $args"
 	err_has "$words" "... and why"
 done <<EOF
---guest-events kvm:kvm_pio|--guest-events goes with --guest
+--guest-options -q|--guest-options goes with --guest
 --format json|--format goes with --guest
 --guest vm1 --kvmclock vm1|--clock kvmclock shows the guest
 --guest vm1 --clock perf|with --guest it is one of host-tsc
@@ -173,7 +173,7 @@ while IFS='|' read -r what options; do
 	ok "... the lines of the whole ($(wc -l <"$tmp/want.1"))" cmp "$tmp/want.1" "$tmp/got.1"
 	ok "... which are many" test "$(wc -l <"$tmp/want.1")" -gt 400
 done <<EOF
-what stands around matches|--grep '$grep' -C 40
+what stands around matches|-e '$grep' -C 40
 from one time to another|--from 30ms --to 150ms
 EOF
 run timeout 300 "$kvmft" merge --follow "$whole/host" "$whole/web=$id"

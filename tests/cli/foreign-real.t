@@ -161,7 +161,7 @@ status_is 4 "a clock of the guest that is no time"
 err_has 'local-host.dat: trace clock local needs readings of that clock against the TSC' "... says what it takes"
 
 # With trace-cmd's own TIME_SHIFT, of KVM and of PTP, there is nothing to search for.
-"$kvmft" export -q -i host.dat --time-shift -o shift.dat guest.dat
+"$kvmft" export -q -i host.dat --clock guest-tsc -o shift.dat guest.dat
 perl -pi -e 's/\[x86-tsc\]/[local]  /g' shift.dat shift-*.dat
 set -- shift-*.dat
 run "$kvmft" merge shift.dat "$1"

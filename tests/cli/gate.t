@@ -105,7 +105,7 @@ is "$found" $((equal / 2)) "... and was in each of $((equal / 2)) ($more of the 
 # More recordings of a side, and the smallest change.
 judge equal1 equal2
 one=$error
-judge equal1 equal2 --before "$tmp/equal3" --before "$tmp/equal5" --after "$tmp/equal4" --after "$tmp/equal6"
+judge "equal1,$tmp/equal3,$tmp/equal5" "equal2,$tmp/equal4,$tmp/equal6"
 ok "three recordings of a side tell more than one (+-$error, +-$one millionths)" test "$error" -lt "$one"
 run "$kvmft" diff --op 'kvm_exit/exit_reason==30/' --fail-if 'exits/op > +1 %' "$tmp/equal1" "$tmp/equal2"
 from=$(sed -nE 's/.*would fail from \+([0-9.]+) % on.*/\1/p' "$out")

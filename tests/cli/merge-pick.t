@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Lane: reads
 #
-# What cuts a part out of merge's time line: --event, --grep, --context, --side, --vcpu, --from, --to; and
+# What cuts a part out of merge's time line: --event, --context, --side, --vcpu, --from, --to; and
 # dates. The captures are made by tests/tools/genpair, so all counts are known from the whole time line.
 
 . "$(dirname "$0")/lib.sh"
@@ -76,7 +76,7 @@ status_is 1 "... nothing matched: exit 1"
 err_has '^kvmft merge: nothing matched$' "... and why"
 run "$kvmft" merge -e 'read_msr/vbl==1/' "$tmp/host" "$tmp/guest"
 err_has '^kvmft: read_msr has no field vbl \(did you mean val\?\)$' "... similar fields are named"
-merge -e kvm_exti --grep kvm_exit
+merge -e kvm_exti
 err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "--event: a name that does not exist is reported"
 status_is 1 "... exit 1"
 merge -q -e kvm_exti -e kvm_exit
@@ -87,8 +87,8 @@ cp "$out" "$tmp/two"
 merge -e kvm_exit,kvm_entry
 ok "names with a comma, as perf has them" cmp "$out" "$tmp/two"
 is "$(grep -cE 'named kvm_exit ' "$err")" 0 "... and not what it left nothing of"
-merge --grep 'kvm:*msr' --grep 'kvm_exit/vcpu==1/'
-is "$(grep -cE 'no event named kvm:' "$err")" 0 "--grep: nor what is there"
+merge -C 0 -e 'kvm:*msr' -e 'kvm_exit/vcpu==1/'
+is "$(grep -cE 'no event named kvm:' "$err")" 0 "--context: nor what is there"
 err_has '^kvmft: kvm_exit has no field vcpu$' "... a typo in the second one is reported"
 merge -e 'kvm_e*/vcpu_id==77/'
 is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
@@ -187,23 +187,23 @@ done
 
 # ---- matches ----
 
-only "--grep alone" ' kvm:kvm_write_tsc_offset: ' --grep kvm_write_tsc_offset
+only "--context 0" ' kvm:kvm_write_tsc_offset: ' -e kvm_write_tsc_offset -C 0
 err_has '^kvmft: 1 matches$' "... counts"
-merge --grep kvm_write_tsc_offset --context 4
+merge -e kvm_write_tsc_offset --context 4
 at=$(grep -n kvm_write_tsc_offset "$tmp/all" | cut -d: -f1)
 sed -n "$((at - 4)),$((at + 4))p" "$tmp/all" | squeeze >"$tmp/want"
 grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "--context: four lines before and after" cmp "$tmp/want" "$tmp/got"
 grep -n EPOCH "$out" | sed 's/^/# /'
 grep -n -B 7 -A 7 ' msr:write_msr: ' "$tmp/all" | sed 's/^[0-9][0-9]*[:-]//' | squeeze >"$tmp/want"
-merge --grep write_msr -C 7
+merge -e write_msr -C 7
 grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "... the same as grep does, where contexts overlap" cmp "$tmp/want" "$tmp/got"
 grep -E '^syn ' "$tmp/all" | grep -B 2 -A 2 ' msr:write_msr: ' | squeeze >"$tmp/want"
-merge --side syn --grep write_msr -C 2
+merge --side syn -e write_msr -C 2
 grep -v EPOCH "$out" | squeeze >"$tmp/got"
 ok "... of the lines that other options leave" cmp "$tmp/want" "$tmp/got"
-merge --format json --grep write_msr -C 1
+merge --format json -e write_msr -C 1
 status_is 0 "JSON too"
 out_has '"event":"msr:write_msr"' "... holds the matches"
 
@@ -241,16 +241,16 @@ wrong()
 
 wrong "no such side" "neither host nor guest" --side nobody
 wrong "a bad vCPU" "not a list such as" --vcpu 1-x
-wrong "context without grep" "needs --grep" --context 3
+wrong "context without events" "needs -e" --context 3
 wrong "filter that is cut" "is not EVENT or EVENT/FILTER/" -e 'read_msr/val==1'
 wrong "filter without operator" "one of == != .* is missing" -e 'read_msr/val/'
 wrong "filter without value" "a value is missing" -e 'read_msr/val==/'
-wrong "parenthesis not closed" "'\)' is missing" --grep 'read_msr/(val==1/'
-wrong "something behind it" "not understood" --grep 'read_msr/val==1 val==2/'
-wrong "order of text" "text can be compared" --grep 'read_msr/val<x/'
+wrong "parenthesis not closed" "'\)' is missing" -e 'read_msr/(val==1/'
+wrong "something behind it" "not understood" -e 'read_msr/val==1 val==2/'
+wrong "order of text" "text can be compared" -e 'read_msr/val<x/'
 deep=$(printf '%0200d' 0 | tr 0 '(')
-wrong "parentheses without end" "nested too deeply" --grep "read_msr/$deep/"
-run "$kvmft" merge --grep kvm_exit --context 10001 "$tmp/host"
+wrong "parentheses without end" "nested too deeply" -e "read_msr/$deep/"
+run "$kvmft" merge -e kvm_exit --context 10001 "$tmp/host"
 status_is 2 "more context than is kept: wrong usage"
 err_has 'at most 10000' "... is reported"
 finish

@@ -41,8 +41,8 @@ err_has "kvm_exit" "... did you mean kvm_exit"
 run "$kvmft" merge -q -e kvm_exti host guest=one
 status_is 1 "... with -q, too"
 err_has "kvm_exit" "... which does not hide it"
-run "$kvmft" merge -q --grep 'kvm_exit/exit_raeson==12/' host guest=one
-status_is 1 "--grep with a misspelt field"
+run "$kvmft" merge -q -e 'kvm_exit/exit_raeson==12/' host guest=one
+status_is 1 "-e with a misspelt field"
 err_has "exit_reason" "... did you mean exit_reason"
 run "$kvmft" merge -e 'kvm_exti,kvm_entry' host guest=one
 status_is 0 "one of two"
@@ -65,7 +65,8 @@ ok "export -o OUT.json is JSON" cmp first.json second.json
 run "$kvmft" merge -o first.html host guest=one
 is "$(head -n 1 first.html)" "<!DOCTYPE html>" "merge -o OUT.html is a page"
 run "$kvmft" merge --format text -o text.html host guest=one
-ok "... but for --format" grep -q 'kvm:kvm_exit' text.html
+status_is 2 "... which --format must not contradict"
+err_has 'text.html is named as html, and text was asked for' "... and why"
 run "$kvmft" stuck host
 status_is 0 "stuck HOST: no -i is needed"
 cp "$out" stuck.out

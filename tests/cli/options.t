@@ -233,7 +233,7 @@ wrong "... of QEMU itself" "no option -t: PATTERN on, or events=FILE" qemu set -
 wrong "an option before the command" "unknown option .-q.: those of a command stand after it" -q report
 wrong "... that became a value" "no option --per-vm: --per vm" exits --per-vm
 wrong "... of a command of a group" "no option --events: events=FILE" qemu set --events f
-wrong "... that another option does" "no option --before-guest: --before GUEST" diff --before-guest g a b
+wrong "... that another option does" "no option --before-guest: BEFORE,MORE,GUEST" diff --before-guest g a b
 wrong "... of a command of perf's" "unknown command 'kvm': kvmft report for a recording" kvm stat report
 wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x
 wrong "... of one command" "unknown option -a" report -a

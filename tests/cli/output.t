@@ -12,7 +12,7 @@ umask 022
 pair()
 {
 	"$KVMFT_TOOLS/genpair" --host "$1/host" --guest "$1/guest" --ms "$2" --vcpus 2 >"$tmp/gen.log" 2>&1 &&
-		"$KVMFT_TOOLS/gen" --trace-dat "$1/host.dat" --events 5000 >"$tmp/gen.log" 2>&1
+		"$KVMFT_TOOLS/gen" --trace-dat "$1/host.in" --events 5000 >"$tmp/gen.log" 2>&1
 }
 mkdir "$tmp/in" "$tmp/out"
 if ! pair "$tmp/in" 20; then
@@ -25,8 +25,8 @@ guest=$tmp/in/guest
 # A log of QEMU, and its declarations.
 echo 'virtio_notify(void *vdev, void *vq) "vdev %p vq %p"' >"$tmp/in/events"
 echo '100@1.000000:virtio_notify vdev 0x1 vq 0x2' >"$tmp/in/qemu.log"
-ln -s host.dat "$tmp/in/link.dat"
-ln "$tmp/in/host.dat" "$tmp/in/hard.dat"
+ln -s host.in "$tmp/in/link.in"
+ln "$tmp/in/host.in" "$tmp/in/hard.in"
 ln -s "$host" "$tmp/in/hostlink"
 sum()
 {
@@ -49,13 +49,13 @@ kept()
 }
 
 file=$(cd "$host" && find . -name 'cpu[0-9]*' -type f | sort | head -n 1)
-for out_name in host.dat hard.dat link.dat ../in/host.dat; do
-	kept "merge --force, OUT is $out_name" merge --tsc-khz 2000000 --force -o "$tmp/in/$out_name" "$tmp/in/host.dat"
-	kept "export --force, OUT is $out_name" export --force -i "$tmp/in/host.dat" -o "$tmp/in/$out_name"
+for out_name in host.in hard.in link.in ../in/host.in; do
+	kept "merge --force, OUT is $out_name" merge --tsc-khz 2000000 --force -o "$tmp/in/$out_name" "$tmp/in/host.in"
+	kept "export --force, OUT is $out_name" export --force -i "$tmp/in/host.in" -o "$tmp/in/$out_name"
 done
 kept "export --to json, OUT is the input" export \
-	--tsc-khz 2000000 --force --to json -i "$tmp/in/host.dat" -o "$tmp/in/host.dat"
-kept "OUT is the input through a link" merge --tsc-khz 2000000 --force -o "$tmp/in/host.dat" "$tmp/in/link.dat"
+	--tsc-khz 2000000 --force --to json -i "$tmp/in/host.in" -o "$tmp/in/host.in"
+kept "OUT is the input through a link" merge --tsc-khz 2000000 --force -o "$tmp/in/host.in" "$tmp/in/link.in"
 for part in meta formats "$file" new seg000000/new; do
 	kept "OUT is $part of the host" merge --force -o "$host/$part" "$host" "$guest"
 	kept "OUT is $part of the guest" merge --force -o "$guest/$part" "$host" "$guest"

@@ -66,20 +66,20 @@ is_whole()
 
 # ---- --keep ----
 
-record --output-dir "$dir" -d 20ms
+record -o "$dir/" -d 20ms
 good=$(ids "$dir")
 is "$(echo "$good" | wc -l)" 1 "a capture is there"
-record --output-dir "$dir" --keep 1 -d 1ms --min-free 1000000G
+record -o "$dir/" --keep 1 -d 1ms --min-free 1000000G
 status_is 1 "--keep 1, and no room above --min-free"
 is "$(ids "$dir")" "$good" "... the old one is there"
 if command -v prlimit >/dev/null; then
-	failing --output-dir "$dir" --keep 1 -d 1ms
+	failing -o "$dir/" --keep 1 -d 1ms
 	is "$([ "$rc" != 0 ] && echo yes)" yes "a recorder that cannot start: exit $rc"
 	is "$(ids "$dir")" "$good" "... leaves the old one only"
 else
 	skip "a recorder that cannot start" "prlimit is not installed"
 fi
-"$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir" --keep 1 2>"$err" &
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$dir/" --keep 1 2>"$err" &
 recorder=$!
 n=0
 while [ "$(find "$dir" -mindepth 1 -maxdepth 1 -name 'kvmft-*' | wc -l)" != 2 ] && [ $n -lt 400 ]; do
@@ -90,7 +90,7 @@ is "$(ids "$dir" | grep -c "^$good\$")" 1 "while the new one is made the old one
 killed
 is "$(ids "$dir" | grep -c "^$good\$")" 1 "... and when its recorder is killed"
 is "$(ids "$dir" | wc -l)" 2 "... beside what there is of the new one"
-record --output-dir "$dir" --keep 1 -d 20ms
+record -o "$dir/" --keep 1 -d 20ms
 status_is 0 "one that is complete"
 is "$(ids "$dir" | wc -l)" 1 "... takes the place of all"
 ok "... and is whole" is_whole "$dir"/kvmft-*
@@ -99,20 +99,20 @@ ok "... and is whole" is_whole "$dir"/kvmft-*
 mkdir "$tmp/small"
 if mount -t tmpfs -o size=4M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
-	record --output-dir "$tmp/small" -d 20ms
+	record -o "$tmp/small/" -d 20ms
 	first=$(ids "$tmp/small")
 	head -c 1500000 /dev/zero >"$(echo "$tmp"/small/kvmft-*)/ballast"
 	sleep 1
-	record --output-dir "$tmp/small" -d 20ms
+	record -o "$tmp/small/" -d 20ms
 	second=$(ids "$tmp/small" | grep -v "^$first\$")
 	head -c 1000000 /dev/zero >"$tmp/small/${second% *}/ballast"
-	record --output-dir "$tmp/small" --keep 2 --max-size 2M --min-free 100K -d 20ms
+	record -o "$tmp/small/" --keep 2 --max-size 2M --min-free 100K -d 20ms
 	status_is 0 "a small disk"
 	is "$(ids "$tmp/small" | grep -c "^$first\$")" 0 "... the oldest gave its room"
 	is "$(ids "$tmp/small" | grep -c "^$second\$")" 1 "... the other one stays"
 	third=$(ids "$tmp/small" | grep -v "^$second\$")
 	sed -i '$d' "$tmp/small/${third% *}/meta"
-	record --output-dir "$tmp/small" --keep 1 --min-free 3500K -d 20ms
+	record -o "$tmp/small/" --keep 1 --min-free 3500K -d 20ms
 	status_is 1 "room only where the last whole one is"
 	is "$(ids "$tmp/small" | grep -c "^$second\$")" 1 "... which stays"
 	umount "$tmp/small" && mounted=

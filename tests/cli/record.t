@@ -171,7 +171,7 @@ is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is reported"
 
 # What the ring took, of all events, as a share of a CPU; less than a thousandth is not worth a line.
 cap=$tmp/cost
-run timeout 300 "$kvmft" record --as host -e kvm:kvm_exit --marker command -o "$cap" -- perl -e '
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_exit -e marker -o "$cap" -- perl -e '
 	open my $f, ">", shift or exit; syswrite $f, "x" for 1 .. 20000' "$tracefs/trace_marker"
 status_is 0 "many markers"
 is "$(sed -n 's/^kvmft: this ring took at most [1-9][0-9]* ns for each event: in all \([0-9.]*\) % of a CPU$/\1/p' "$err")" \

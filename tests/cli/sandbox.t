@@ -87,10 +87,10 @@ done
 for to in json perfetto html text; do
 	reader export --force -i host --to $to -o made guest=one
 done
-for version in "" --time-shift; do
+for version in "" "--clock guest-tsc"; do
 	reader export --force -i host -o made $version guest=one
 	rm -f made*
-	[ "$version" = --time-shift ] || reader export --force -i one.dat -o made $version
+	[ -n "$version" ] || reader export --force -i one.dat -o made $version
 	mv made again.dat
 	reader report --tsc-khz 1000000 -i again.dat
 done

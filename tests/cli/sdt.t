@@ -3,7 +3,7 @@
 # Lane: records
 #
 # Markers of programs, live: `record --sdt` with a program of our own (tests/cli/sdtprog.c), and
-# `record --marker` with what it writes to trace_marker.
+# `record -e marker` with what it writes to trace_marker.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
@@ -237,7 +237,7 @@ on_before=$(cat "$tracefs/tracing_on")
 for fs in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	[ -f "$fs/trace_marker" ] || continue
 	name=$(echo "$fs" | tr / _)
-	run timeout 300 "$kvmft" record --as host -q -e none --marker command -o "$tmp/m$name" -- \
+	run timeout 300 "$kvmft" record --as host -q -e marker -o "$tmp/m$name" -- \
 		env TRACEFS="$fs" "$prog" --marker 5
 	status_is 0 "$fs: a command's markers"
 	cp "$out" "$tmp/said"
@@ -262,7 +262,7 @@ run timeout 60 unshare -m sh -c '
 	done
 	root=$1 kvmft=$2
 	shift 2
-	exec chroot "$root/root" "$kvmft" "$@"' sh "$tmp" "$(realpath "$kvmft")" record --as host -q -e none --marker command \
+	exec chroot "$root/root" "$kvmft" "$@"' sh "$tmp" "$(realpath "$kvmft")" record --as host -q -e marker \
 	-o "$tmp/mroot" -- env TRACEFS="$tracefs" "$prog" --marker 5
 status_is 0 "a command's markers, where the root is no mount point"
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mroot"
@@ -278,7 +278,7 @@ run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mwrapped" -- env A
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mwrapped"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq 0$' "$out")" 1 "... also when another program starts it"
 # A child that lives on writes after the end: refused, and the capture's numbers agree.
-run timeout 300 "$kvmft" record --as host -e none --marker command -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
+run timeout 300 "$kvmft" record --as host -e marker -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
 status_is 0 "a command that writes until the end"
 told=$(told_events)
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mlong"
@@ -286,17 +286,15 @@ status_is 0 "... can be read"
 # Events of other VMs, which date a change of a guest's clock, are recorded too.
 is "$(lines . "$out")" "$told" "... has as many as reported"
 ok "... most of them markers" [ "$(lines ' ftrace:print: ' "$out")" -gt $((told / 2)) ]
-run "$kvmft" record --as host -e none --marker command -o "$tmp/refused"
-status_is 2 "--marker command without a command"
-run "$kvmft" record --as host --flight-recorder --trigger sched:sched_switch --marker all -o "$tmp/refused"
-status_is 2 "--marker all with --trigger"
+run "$kvmft" record --as host --flight-recorder --trigger sched:sched_switch -e marker -o "$tmp/refused"
+status_is 2 "-e marker with --trigger"
 
 # ---- trace_marker, everybody's ----
 
 if [ -f "$tracefs/options/copy_trace_marker" ]; then
 	TRACEFS=$tracefs "$prog" --marker 40 50 >"$tmp/said" &
 	vm=$!
-	run timeout 300 "$kvmft" record --as host -q -e none --marker all -d 1 -o "$tmp/copy"
+	run timeout 300 "$kvmft" record --as host -q -e marker -d 1 -o "$tmp/copy"
 	status_is 0 "markers of a program that runs"
 	wait "$vm"
 	pid=$vm
@@ -314,9 +312,9 @@ if [ -f "$tracefs/options/copy_trace_marker" ]; then
 		"... and the program could write all the time"
 	nothing_left "copies"
 else
-	run "$kvmft" record --as host -e none --marker all -d 1 -o "$tmp/refused"
+	run "$kvmft" record --as host -e marker -d 1 -o "$tmp/refused"
 	status_is 4 "a kernel without copy_trace_marker is reported"
-	err_has 'kvmft record --marker command -- COMMAND' "... with what to do"
+	err_has 'kvmft record -e default -e marker -- COMMAND' "... with what to do"
 fi
 
 finish

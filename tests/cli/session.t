@@ -53,7 +53,7 @@ all_commands()
 	same "export $1" export --to json -i "$of" -- export --to json -i "$run/host" "$run/web$2"
 	same "convert $1" convert -i "$of" --from guest-tsc --to host-tsc 100000000000 -- \
 		convert -i "$run/host" -i "$run/web" --from guest-tsc --to host-tsc 100000000000
-	same "diff $1" diff "$of" "$of" -- diff --before "$run/web$2" --after "$run/web$2" "$run/host" "$run/host"
+	same "diff $1" diff "$of" "$of" -- diff "$run/host,$run/web$2" "$run/host,$run/web$2"
 	for side in one two; do
 		rm -f "$tmp/$side"*
 	done

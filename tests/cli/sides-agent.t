@@ -66,7 +66,7 @@ EOF
 		skip "by a command that asks the agent" "socat is not installed"
 	fi
 	without_g1 "the agent: an event that is not there" "no_such_event" --guest "g1=qga:$tmp/agent.sock" \
-		--guest-events 'kvm:no_such_event' -d 1s
+		--guest-options '-e kvm:no_such_event' -d 1s
 	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts"
 	kill -KILL "$recorder"
 	wait "$recorder" 2>/dev/null

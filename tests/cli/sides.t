@@ -115,7 +115,7 @@ without_g1 "... but that it will" "nothing came from there; last was said: soon;
 	--guest "g1=sh -c 'echo soon >&2; exec sleep 100'" --guest-timeout 2s -d 1s
 without_g1 "one that says why" "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
 without_g1 "one that sends something else" "not a stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
-without_g1 "an event that is not there" "g1: .*no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
+without_g1 "an event that is not there" "g1: .*no_such_event" --guest "g1=$guest" --guest-options '-e kvm:no_such_event' -d 1s
 without_g1 "no such option" "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
 refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s
 refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
@@ -123,7 +123,7 @@ refused "the host's name" 2 "reserved" --guest "host=$guest" -d 1s
 refused "an empty command" 2 "after =" --guest "g1=" -d 1s
 refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
 refused "options of a guest that does not exist" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
-refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
+refused "-o DIR/" 2 "the / at its end does not go with --guest" --guest "g1=$guest" -o "$tmp/" -d 1s
 sides --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -- "$tinyvm" --iterations 500
 status_is 3 "one of two: exit 3"
 err_has "g2: does not record" "... is reported"

@@ -173,13 +173,13 @@ run "$kvmft" export -i host --to sqlite
 status_is 2 "no -o: exit 2"
 run "$kvmft" export -i host --to sqlite -o made.db
 status_is 1 "an existing file is left alone"
-run "$kvmft" export -i host --to sqlite --time-shift -o other.db
-status_is 2 "options of trace.dat are refused"
+run "$kvmft" export -i host --to sqlite --clock guest-tsc --to trace.dat -o other.db
+status_is 2 "a name that says otherwise is refused"
 
 # ---- recordings of trace-cmd ----
 
 cp "$golden"/foreign/pair/*.dat .
-run "$kvmft" export -i host.dat --to sqlite -o foreign.db guest.dat
+run "$kvmft" export -i host.dat -o foreign.db guest.dat
 if grep -q zstd "$err"; then
 	skip "recordings of trace-cmd" "$(head -n 1 "$err")"
 	finish

@@ -80,7 +80,7 @@ is "$(names --guest-kallsyms "$tmp/kallsyms" "$tmp/host")" "$all" "merge: names 
 is "$(names "$tmp/host" | wc -l)" 0 "... none where none are known"
 is "$("$kvmft" merge "$tmp/host" 2>/dev/null | wc -l)" "$("$kvmft" merge --guest-kallsyms "$tmp/kallsyms" "$tmp/host" 2>/dev/null | wc -l)" \
 	"... and no line more or less"
-is "$("$kvmft" merge --guest-kallsyms one="$tmp/kallsyms" --grep 'kvm_entry' -N 1 "$tmp/host" 2>/dev/null |
+is "$("$kvmft" merge --guest-kallsyms one="$tmp/kallsyms" -e 'kvm_entry' -N 1 "$tmp/host" 2>/dev/null |
 	sed 's/.*\(rip .*)\).*/\1/')" "rip 0xffffffff81000100 (do_in+0x0)" "entries, too"
 run "$kvmft" merge --format json --guest-kallsyms "$tmp/kallsyms" "$tmp/host"
 is "$(sed -n '/kvm_exit/s/.*"rip_symbol"/"rip_symbol"/p' "$out" | tr -d '"}' | tr '\n' ' ')" \

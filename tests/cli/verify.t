@@ -215,7 +215,7 @@ run "$kvmft" verify --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-syn.dat=syn"
 status_is 0 "a pair of one export is on the host's clock"
 
 # A pair with TIME_SHIFT, as trace-cmd makes them, has all that is needed: the host's file names the guest's.
-"$kvmft" export -q --time-shift -i "$tmp/plain/host" -o "$tmp/shift.dat" "$tmp/plain/guest"
+"$kvmft" export -q --clock guest-tsc -i "$tmp/plain/host" -o "$tmp/shift.dat" "$tmp/plain/guest"
 run "$kvmft" verify "$tmp/shift.dat" "$tmp/shift-syn.dat"
 status_is 0 "a pair with TIME_SHIFT: aligned without any option"
 "$kvmft" merge -q --clock host-tsc --side guest "$tmp/shift.dat" "$tmp/shift-syn.dat" | awk '{ print $4, $5 }' >"$tmp/got"
@@ -228,7 +228,7 @@ status_is 0 "... --solve as well"
 # A TSC that was written meanwhile: the events of the host do not tell it, the samples do.
 pair moved --jump 3000000
 pair unseen --jump 3000000 --hidden
-"$kvmft" export -q --time-shift -i "$tmp/moved/host" -o "$tmp/moved.dat" "$tmp/moved/guest"
+"$kvmft" export -q --clock guest-tsc -i "$tmp/moved/host" -o "$tmp/moved.dat" "$tmp/moved/guest"
 "$kvmft" export -q -i "$tmp/unseen/host" -o "$tmp/unseen.dat"
 run "$kvmft" verify "$tmp/unseen.dat" "$tmp/moved-syn.dat"
 status_is 0 "TIME_SHIFT with two offsets of a vCPU"
@@ -518,7 +518,7 @@ for what in blame "latency all" stuck clock verify "export --to json" "export --
 	case $what in
 	stuck) set -- -i "$@" ;;
 	export*) set -- -i "$1" -o "$tmp/nowhere-out.$$" --force "$2" ;;
-	diff) set -- --before "$2" --after "$2" "$1" "$1" ;;
+	diff) set -- "$1,$2" "$1,$2" ;;
 	esac
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" $what "$@"

@@ -32,7 +32,7 @@ if command -v trace-cmd >/dev/null; then
 	trace-cmd report -t -i "$tmp/pair.dat" -i "$tmp/pair-vm1.dat" >"$tmp/both" 2>"$tmp/both.err"
 	is "$? $(cat "$tmp/both.err")" "0 " "trace-cmd reads the pair without a word"
 	is "$(($(wc -l <"$tmp/both") - 2))" "$(grep -vc ' EPOCH ' "$tmp/timeline")" "... with all events"
-	run "$kvmft" export -q --time-shift -i "$rig/host" -o "$tmp/shift.dat" "$rig/guest"
+	run "$kvmft" export -q --clock guest-tsc -i "$rig/host" -o "$tmp/shift.dat" "$rig/guest"
 	status_is 0 "export with TIME_SHIFT"
 	trace-cmd report -t "$tmp/pair-vm1.dat" >"$tmp/a" 2>&1
 	trace-cmd report -t "$tmp/shift-vm1.dat" >"$tmp/b" 2>&1
@@ -40,10 +40,10 @@ if command -v trace-cmd >/dev/null; then
 else
 	skip "trace-cmd reads the pair" "no trace-cmd"
 fi
-run "$kvmft" export -q -i "$rig/host" --to perfetto -o "$tmp/pair.pf" "$rig/guest"
+run "$kvmft" export -q -i "$rig/host" -o "$tmp/pair.pftrace" "$rig/guest"
 status_is 0 "export for Perfetto"
 if command -v protoc >/dev/null; then
-	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/pair.pf" 2>"$tmp/protoc.err" |
+	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/pair.pftrace" 2>"$tmp/protoc.err" |
 		perl "$top/tests/cli/perfetto.pl" >"$out" 2>&1
 	is "$(cat "$tmp/protoc.err")" "" "... protoc reads it"
 	out_has '^bad in all: 0$' "... all of it makes sense"

@@ -173,14 +173,14 @@ sides()
 	domain=$1
 	shift
 	run timeout 100 "$kvmft" record --as host -e kvm:kvm_pio -o "$session" --guest "vm1=qga:virsh qemu-agent-command $domain" \
-		--guest-options '--as guest' --guest-events sched:sched_switch "$@"
+		--guest-options '--as guest' --guest-options '-e sched:sched_switch' "$@"
 }
 
 begin_sides()
 {
 	rm -rf "$session"
 	timeout 100 "$kvmft" record --as host -e kvm:kvm_pio -o "$session" --guest 'vm1=qga:virsh qemu-agent-command vm1' \
-		--guest-options '--as guest' --guest-events sched:sched_switch "$@" >"$out" 2>"$err" </dev/null &
+		--guest-options '--as guest' --guest-options '-e sched:sched_switch' "$@" >"$out" 2>"$err" </dev/null &
 	recorder=$!
 	all_live() { grep -q '^start ' "$session/session" 2>/dev/null; }
 	wait_until all_live
@@ -252,7 +252,7 @@ status_is 0 "Ctrl-C ends both"
 is "$(reason_of host) $(reason_of vm1)" "control control" "... in order"
 is "$(left)" "" "... nothing is left in the guest"
 
-refused "an event that the guest lacks" vm1 "does not record: .*no_such_event" --guest-events sched:no_such_event
+refused "an event that the guest lacks" vm1 "does not record: .*no_such_event" --guest-options '-e sched:no_such_event'
 is "$(left)" "" "... nothing is left in the guest"
 
 begin_sides -d 8s

@@ -100,7 +100,7 @@ for (sort keys %n) {
 }
 END
 	"$KVMFT" trace -e kvm:kvm_entry -e kvm:kvm_exit --guest vm1=qga:/run/agent-vm1.sock \
-		--guest-events sched:sched_switch --guest-events block:block_rq_issue --clock mono -d 25s \
+		--guest-options '-e sched:sched_switch' --guest-options '-e block:block_rq_issue' --clock mono -d 25s \
 		2>/tmp/live.err | perl /tmp/age.pl >"$RESULTS/live.txt" 2>"$RESULTS/live.age" &
 	recorder=$!
 	wait_until 15 test -e /tmp/live.vm1 || die "no line of the guest: $(cat /tmp/live.err)"
