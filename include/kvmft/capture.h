@@ -579,7 +579,8 @@ bool session_is_guest(const char *path);
 /* Puts events into sub-buffers, in the layout that subbuf_begin() reads. */
 struct subbuf_writer {
 	struct subbuf_geom g;
-	int (*emit)(void *arg, const void *buf); /* takes g.size bytes; 0 or -errno */
+	/* takes g.size bytes; 0 or -errno. It may set buf, which is its owner's then, to others. */
+	int (*emit)(void *arg, const void *buf);
 	void *arg;
 	uint8_t *buf;
 	uint32_t pos;	/* bytes of data in buf */
@@ -600,9 +601,12 @@ int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
  * sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
  */
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len) __must_check;
-/* The same, with room for the event to grow to `later` bytes of data: len, or 8 more at least. */
-int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
-		      uint32_t later) __must_check;
+/*
+ * The same, with room for the event to grow to `later` bytes of data: len, or 8 more at least.
+ * *data: where its len bytes go, until anything else is done with w.
+ */
+int subbuf_reserve(struct subbuf_writer *w, uint64_t ts, uint32_t len, uint32_t later,
+		   uint8_t **data) __must_check;
 /* An event with its header into a sub-buffer: how many bytes. delta has 27 bits. */
 uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len);
 /* Events were lost before the next one: count, 0 = number unknown. Counts add up. */

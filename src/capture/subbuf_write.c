@@ -102,41 +102,24 @@ static uint32_t put_head(uint8_t *to, uint32_t type, uint64_t delta)
 	return sizeof(head);
 }
 
-uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len)
+/* The header of an event, and what fills its last word up; where its data go. */
+static uint8_t *put_event(uint8_t *to, uint64_t delta, uint32_t len)
 {
 	const uint32_t padded = (len + 3) & ~3u, with_length = len + 4;
-	uint32_t at = 4;
 
-	if (event_size(len) == 4 + len) {
-		put_head(to, len / 4, delta);
-	} else {
-		put_head(to, 0, delta);
-		memcpy(to + at, &with_length, sizeof(with_length));
-		at += 4;
-	}
+	if (event_size(len) == 4 + len)
+		return to + put_head(to, len / 4, delta);
+	to += put_head(to, 0, delta);
+	memcpy(to, &with_length, sizeof(with_length));
 	if (len % 4)
-		memset(to + at + padded - 4, 0, 4);
-	memcpy(to + at, data, len);
-	return at + padded;
+		memset(to + padded, 0, 4);
+	return to + 4;
 }
 
-/* How many bytes it takes, without a time extend. */
-static uint32_t subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
-				 uint32_t len)
+uint32_t subbuf_put(uint8_t *to, uint32_t delta, const void *data, uint32_t len)
 {
-	uint8_t *to = w->buf + w->g.header + w->pos;
-	const uint32_t more = (uint32_t)(delta >> DELTA_BITS);
-	uint32_t at = 0, size;
-
-	if (more) {
-		at = put_head(to, TYPE_EXTEND, delta);
-		memcpy(to + at, &more, sizeof(more));
-		at += sizeof(more);
-		delta = 0;
-	}
-	size = subbuf_put(to + at, (uint32_t)delta, data, len);
-	w->pos += at + size;
-	return size;
+	memcpy(put_event(to, delta, len), data, len);
+	return event_size(len);
 }
 
 static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t size)
@@ -150,13 +133,21 @@ static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t siz
 
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
 {
-	return subbuf_write_part(w, ts, data, len, len);
+	uint8_t *to;
+	const int ret = subbuf_reserve(w, ts, len, len, &to);
+
+	if (!ret)
+		memcpy(to, data, len);
+	return ret;
 }
 
-int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len,
-		      uint32_t later)
+int subbuf_reserve(struct subbuf_writer *w, uint64_t ts, uint32_t len, uint32_t later,
+		   uint8_t **data)
 {
 	const uint32_t size = event_size(later);
+	uint64_t delta;
+	uint32_t more;
+	uint8_t *to;
 	int ret = 0;
 
 	if (later > CAPTURE_MAX_SUBBUF)
@@ -171,7 +162,19 @@ int subbuf_write_part(struct subbuf_writer *w, uint64_t ts, const void *data, ui
 		w->open = true;
 		w->begin = w->ts = ts;
 	}
-	w->later += size - subbuf_put_event(w, ts - w->ts, data, len);
+	to = w->buf + w->g.header + w->pos;
+	delta = ts - w->ts;
+	more = (uint32_t)(delta >> DELTA_BITS);
+	if (more) {
+		to += put_head(to, TYPE_EXTEND, delta);
+		memcpy(to, &more, sizeof(more));
+		to += sizeof(more);
+		w->pos += 8;
+		delta = 0;
+	}
+	*data = put_event(to, delta, len);
+	w->pos += event_size(len);
+	w->later += size - event_size(len);
 	w->ts = ts;
 	return 0;
 }

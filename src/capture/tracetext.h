@@ -4,7 +4,7 @@
 
 #include "reader.h"
 
-#define TT_SLACK  48
+#define TT_SLACK  80
 #define TASK_COMM 15 /* bytes of the name of a task, at most */
 
 /* ---- tracetext_line.c: one line ---- */
@@ -47,6 +47,11 @@ struct tt_head {
 	bool kvmft;
 	struct tt_line l;
 };
+
+typedef uint16_t pairs16 __attribute__((vector_size(16)));
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef int8_t chars16 __attribute__((vector_size(16)));
+typedef uint8_t bytes8 __attribute__((vector_size(8)));
 
 static inline bool tt_word_is(struct tt_word w, const char *s)
 {
@@ -128,6 +133,13 @@ struct tt_place {
 	uint64_t v, isa;
 };
 
+/* Words of a text, and how the number behind them is wanted; the last: the rest and a NUL. */
+struct tt_step {
+	uint64_t word[2], mask[2]; /* the first 16 bytes of them, and which of these count */
+	uint16_t at, n;		   /* of skeleton */
+	char wanted;		   /* 'x', 'u': read as a field of that type is */
+};
+
 /* Events of one name whose texts differ in their numbers alone; e may be NULL. */
 struct tt_shape {
 	const struct tt_event *e;
@@ -137,9 +149,8 @@ struct tt_shape {
 	bool variant;
 	size_t len, head, sys, name; /* of skeleton: what is before the text; 0: not known by it */
 	bool headed;		     /* that is "sys:name: " or "name: " */
-	uint16_t words[TT_NUMBERS];  /* bytes of the text before each number; the last: the rest */
-	char wanted[TT_NUMBERS];     /* 'x', 'u': a number is read as a field of that type is */
-	uint32_t numbers;	     /* and 1 */
+	struct tt_step step[TT_NUMBERS];
+	uint32_t numbers; /* and 1 */
 	char skeleton[496 + TT_SLACK];
 	/* Where all that changes is plain numbers: the last record, and where these are. */
 	bool quick;
@@ -153,12 +164,14 @@ struct tt_shape {
  */
 struct tt_shapes {
 	struct tt_head heads[TT_HEADS];
+	size_t open; /* where the bracket of the last line was */
 	struct tt_shape *slot;
 	uint16_t *guess; /* by the first bytes of an event */
 	struct sbuf plain;
 	const char *text, *end[TT_NUMBERS]; /* ends of its numbers; [0]: its beginning */
 	uint64_t v[TT_NUMBERS], known;	    /* of those that are wanted; known: bits, of all */
 	uint32_t n, set;		    /* set: how many shapes, so far */
+	uint8_t record[TT_RECORD_MAX];	    /* that of the last line, if its shape is not quick */
 };
 
 /*
@@ -171,12 +184,14 @@ uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *en
 /* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
 /*
- * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread, and its
- * text, which is the field behind those of (*shape)->bits. l's text is TT_TEXT_MAX long at most.
- * *isa: that of the last exit whose reason was a name.
+ * How many bytes the record of a line has, without its text, which is the field behind those of
+ * (*shape)->bits. l's text is TT_TEXT_MAX long at most. *isa: that of the last exit whose reason
+ * was a name.
  */
-uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa,
 		   struct tt_shape **shape);
+/* These n bytes, without the common fields. */
+void tt_put_record(const struct tt_shapes *all, const struct tt_shape *s, uint8_t *to, uint32_t n);
 /* w as a string at `at`, whose place the slot says; what is behind it. */
 uint32_t tt_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w);
 /* The format of such records. */

@@ -203,11 +203,6 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 	return p ? p + (x->type == 'c' ? 0 : strspn(p, " ")) : NULL; /* a name may be empty */
 }
 
-typedef uint16_t pairs16 __attribute__((vector_size(16)));
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
-typedef int8_t chars16 __attribute__((vector_size(16)));
-typedef uint8_t bytes8 __attribute__((vector_size(8)));
-
 /* How many hex digits p begins with, of 16, and their value. */
 static inline __attribute__((always_inline)) unsigned int hex_digits(const char *p, uint64_t *v)
 {
@@ -246,6 +241,22 @@ static inline __attribute__((always_inline)) bool read_plain(const char **s, boo
 		return false;
 	*s = p;
 	return true;
+}
+
+/*
+ * Whether a number begins there: with a digit; or hex without 0x with a letter, as long as no label
+ * is that looks like one ("a0").
+ */
+static inline bool number_at(const char *s)
+{
+	const char *p = s;
+	bool digit = false;
+
+	if (tt_is_digit(*s))
+		return true;
+	for (; tt_class[(uint8_t)*p] - 1u < 2; p++)
+		digit |= tt_is_digit(*p);
+	return digit && p - s > 2 && !tt_in_word(*p);
 }
 
 static bool read_number(const char **s, bool hex, uint64_t *v)
@@ -439,6 +450,7 @@ static bool is_string(char type)
 
 #define SLOTS_LOG   10
 #define GUESSES_LOG 13
+#define BEGINNING   48u /* bytes of an event that its shape is guessed by */
 
 /* What is before the text, and that with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
@@ -453,7 +465,7 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 	to = mempcpy(to, l->what, (size_t)(l->text.s - l->what));
 	for (all->end[0] = s; *s && to < end; s++, before = class) {
 		class = tt_class[(uint8_t)*s];
-		if (before || class != 1 || all->n == TT_NUMBERS) {
+		if (before || all->n == TT_NUMBERS || !number_at(s)) {
 			*to++ = *s;
 			continue;
 		}
@@ -486,16 +498,16 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 		at->there = p != NULL;
 		at->fixed = x.type == 'p' ||
 			    (p && (x.type == '{' || x.type == 'E') && isalpha((unsigned char)*p) &&
-			     !str_starts(p, "UNKNOWN ("));
+			     !number_at(p) && !str_starts(p, "UNKNOWN ("));
 		if (at->fixed)
 			at->known = value(all->text, p, at, &at->isa, &at->v);
 		while (p && at->number + 1 < all->n && all->end[at->number + 1] <= p)
 			at->number++;
 		at->skip = p ? (uint32_t)(p - all->end[at->number]) : 0;
 		if (!p || !s->len || at->number + 1 == all->n || !strchr("usx", x.type) ||
-		    !tt_is_digit(*p) || (p > all->text && tt_in_word(p[-1])))
+		    !number_at(p) || (p > all->text && tt_in_word(p[-1])))
 			continue;
-		wanted = &s->wanted[at->number + 1];
+		wanted = &s->step[at->number].wanted;
 		*wanted = *wanted ?: x.type == 'x' ? 'x' : 'u';
 		at->plain = (*wanted == 'x') == (x.type == 'x');
 	}
@@ -504,28 +516,32 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 /* Whether the text behind its head has that shape; then its numbers are read. */
 static bool has_text(struct tt_shapes *all, const struct tt_shape *s)
 {
-	const char *p = all->text, *is = s->skeleton + s->head;
+	const char *p = all->text;
+	const struct tt_step *x = s->step;
 	uint64_t known = UINT64_MAX; /* and those that are not wanted */
 
-	for (uint32_t i = 1; i < s->numbers; i++) {
-		const uint32_t n = s->words[i - 1];
-
-		if (!tt_same(p, is, n) || !tt_is_digit(p[n]))
+	all->end[0] = p;
+	all->n = s->numbers;
+	for (uint32_t i = 1;; i++, x++) {
+		if (((load_u64(p) ^ x->word[0]) & x->mask[0]) |
+		    ((load_u64(p + 8) ^ x->word[1]) & x->mask[1]))
 			return false;
-		is += n + 1;
-		p += n;
-		if (!s->wanted[i] || !read_plain(&p, s->wanted[i] == 'x', &all->v[i])) {
-			known &= ~((uint64_t)!!s->wanted[i] << i);
+		if (x->n > 16 && !tt_same(p + 16, s->skeleton + x->at + 16, x->n - 16u))
+			return false;
+		if (i == s->numbers)
+			break;
+		p += x->n;
+		if (!number_at(p))
+			return false;
+		if (!x->wanted || !read_plain(&p, x->wanted == 'x', &all->v[i])) {
+			known &= ~((uint64_t)!!x->wanted << i);
 			while (tt_in_word(*p))
 				p++;
 		}
 		all->end[i] = p;
 	}
 	all->known = known;
-	all->end[0] = all->text;
-	all->n = s->numbers;
-	/* and its NUL */
-	return tt_same(p, is, s->words[s->numbers - 1] + 1u);
+	return true;
 }
 
 static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
@@ -537,12 +553,12 @@ static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const stru
 static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_shape *s,
 		      const char *skeleton, size_t len)
 {
-	const char *begin = s->skeleton, *end;
+	size_t begin = (size_t)(l->text.s - l->what), end;
 
 	memcpy(s->skeleton, skeleton, sizeof(s->skeleton));
-	memset(s->wanted, 0, sizeof(s->wanted));
+	memset(s->step, 0, sizeof(s->step));
 	s->len = len;
-	s->head = (size_t)(l->text.s - l->what);
+	s->head = begin;
 	s->sys = l->sys.n;
 	s->name = l->name.n;
 	s->headed = len && s->head > s->name && strchr(" \t", l->what[s->head - 1]) &&
@@ -550,10 +566,12 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 	s->id = 0;
 	s->quick = false;
 	s->numbers = all->n;
-	begin += s->head;
-	for (uint32_t i = 0; i < all->n && len; i++, begin = end + 1) {
-		end = i + 1 < all->n ? strchr(begin, '\n') : s->skeleton + len;
-		s->words[i] = (uint16_t)(end - begin);
+	for (struct tt_step *x = s->step; x < s->step + all->n && len; x++, begin = end + 1) {
+		end = begin + strcspn(s->skeleton + begin, "\n");
+		x->at = (uint16_t)begin;
+		x->n = (uint16_t)(end - begin + (end == len)); /* the last one with its NUL */
+		memset(x->mask, 0xff, MIN(x->n, sizeof(x->mask)));
+		memcpy(x->word, s->skeleton + begin, MIN(x->n, sizeof(x->word)));
 	}
 	s->e = tt_event_find(l->sys, l->name);
 	all->set++;
@@ -563,12 +581,12 @@ static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_
 /* Of events that begin alike, but for digits and what may be some. */
 uint16_t *tt_guess(const struct tt_shapes *all, const char *what, const char *end)
 {
-	static const int8_t within[2 * TT_SLACK] = { [0 ... TT_SLACK - 1] = -1 };
-	const int8_t *mask = within + TT_SLACK - MIN((size_t)(end - what), (size_t)TT_SLACK);
+	static const int8_t within[2 * BEGINNING] = { [0 ... BEGINNING - 1] = -1 };
+	const int8_t *mask = within + BEGINNING - MIN((size_t)(end - what), (size_t)BEGINNING);
 	bytes16 sum = { 0 };
 	uint64_t v[2];
 
-	for (size_t i = 0; i < TT_SLACK; i += sizeof(sum)) {
+	for (size_t i = 0; i < BEGINNING; i += sizeof(sum)) {
 		chars16 c, is;
 
 		memcpy(&c, what + i, sizeof(c));
@@ -648,10 +666,10 @@ uint32_t tt_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word 
 }
 
 /* Of the line that was read; kept, if the next of its shape differ in plain numbers alone. */
-static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t *isa, uint8_t *buf)
+static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t *isa)
 {
 	uint32_t at = 16 + 8 * s->n;
-	uint8_t *slot = buf + 8;
+	uint8_t *buf = all->record, *slot = buf + 8;
 
 	memset(buf, 0, at);
 	memset(s->to, 0, sizeof(s->to));
@@ -693,27 +711,25 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 	return at;
 }
 
-uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa,
 		   struct tt_shape **shape)
 {
 	struct tt_shape *s = l->guess;
-	uint32_t at;
 
 	all->text = l->name.n < 6 || memcmp(l->name.s, "sched_", 6) ? l->text.s
 								    : plugin_text(l, &all->plain);
 	if (!s || l->set != all->set || !has_text(all, s))
 		s = shape_of(all, l);
 	*shape = s;
-	at = 16 + 8 * s->n;
-	if (s->quick && all->known == s->known) {
-		memcpy(buf, s->record, at);
-		for (uint32_t i = 1; i < s->numbers; i++) /* others to 0, where more follows */
-			memcpy(buf + s->to[i], &all->v[i], sizeof(all->v[i]));
-		*isa = s->isa ?: *isa;
-	} else {
-		at = make_record(all, s, isa, buf);
-	}
-	buf[2] = l->flags;
-	buf[3] = l->preempt;
-	return at;
+	if (!s->quick || all->known != s->known)
+		return make_record(all, s, isa);
+	*isa = s->isa ?: *isa;
+	return 16 + 8 * s->n;
+}
+
+void tt_put_record(const struct tt_shapes *all, const struct tt_shape *s, uint8_t *to, uint32_t n)
+{
+	memcpy(to, s->quick ? s->record : all->record, n);
+	for (uint32_t i = 1; i < s->numbers && s->quick; i++) /* others to 0, where more follows */
+		memcpy(to + s->to[i], &all->v[i], sizeof(all->v[i]));
 }

@@ -161,13 +161,15 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
 }
 
-/* Where the head of s is if it is one of late: by what is around its first bracket. */
-static struct tt_head *head_of(struct tt_head *heads, const char *s)
+/* Where the head of s is if it is one of late: by what is around a bracket, mostly its first. */
+static inline struct tt_head *head_of(struct tt_shapes *all, const char *s, const char *end)
 {
-	const char *open = strchr(s, '[');
+	const bool same = all->open < (size_t)(end - s) && s[all->open] == '[';
+	const char *open = same ? s + all->open : strchr(s, '[');
 	uint64_t v = open && open - s >= 8 ? load_u64(open - 8) * 31 + load_u32(open) : 0;
 
-	return &heads[(v * 0x9e3779b97f4a7c15u >> 56) % TT_HEADS];
+	all->open = open ? (size_t)(open - s) : 0;
+	return &all->heads[(v * 0x9e3779b97f4a7c15u >> 56) % TT_HEADS];
 }
 
 /* Who is before open; kept in *h if the head of s ends at cpu. */
@@ -179,6 +181,7 @@ static __attribute__((noinline)) void learn_who(struct tt_head *h, const char *s
 	now.l = tt_no_line;
 	read_who(trimmed(s, open), kvmft, &now.l);
 	now.l.cpu = l->cpu;
+	now.l.has_cpu = l->has_cpu;
 	now.l.is_vcpu = l->is_vcpu;
 	now.side = now.l.side.n ? (size_t)(now.l.side.s - s) : 0;
 	now.comm = now.l.comm.n ? (size_t)(now.l.comm.s - s) : 0;
@@ -298,6 +301,20 @@ static const char *later_bracket(const char *first, const char *p, const char *e
 	return p;
 }
 
+/* Whether that is to be looked for: in as many bytes, which may be of the next line. */
+static inline bool may_be_later(const char *first)
+{
+	bytes16 c, is = { 0 };
+	uint64_t v[2];
+
+	for (const char *p = first + 1; p < first + 64; p += sizeof(c)) {
+		memcpy(&c, p, sizeof(c));
+		is |= (bytes16)(c == '[');
+	}
+	memcpy(v, &is, sizeof(v));
+	return v[0] | v[1];
+}
+
 /* "[003]", "[v0]"; not one of the event's text, which comes after a time. */
 static const char *find_cpu(const char *s, const char *end, struct tt_line *l, const char **open)
 {
@@ -410,16 +427,39 @@ static bool known_event(const struct tt_shapes *all, const char *p, const char *
 	return true;
 }
 
+/* A line of which both is known. */
+static inline bool known_line(const struct tt_shapes *all, const struct tt_head *h, const char *s,
+			      const char *end, struct tt_line *l)
+{
+	const char *p = line_skip_blanks(s + h->n);
+	bool colon;
+
+	*l = h->l;
+	l->side.s = s + h->side;
+	l->comm.s = s + h->comm;
+	if (!time_at(&p, l, &colon)) {
+		p = take_flags(p, l);
+		if (!take_time(&p, l, &colon))
+			return false;
+	}
+	l->what = p;
+	return h->kvmft == !colon && known_event(all, p, end, colon, l);
+}
+
 bool tt_line(struct tt_shapes *all, const char *s, const char *end, struct tt_line *l, bool *begun)
 {
-	struct tt_head *h = head_of(all->heads, s);
-	const bool known =
-		h->n && tt_same(s, h->text, h->n) && !later_bracket(s + h->open, s + h->open, end);
-	const char *open = s, *p = line_skip_blanks(s), *first = p, *cpu = NULL;
+	struct tt_head *h = head_of(all, s, end);
+	const bool known = h->n && tt_same(s, h->text, h->n) &&
+			   !(may_be_later(s + h->open) &&
+			     later_bracket(s + h->open, s + h->open, end));
+	const char *open = s, *p, *first, *cpu = NULL;
 	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 
-	*l = tt_no_line;
 	*begun = false;
+	if (known && known_line(all, h, s, end, l))
+		return true;
+	p = first = line_skip_blanks(s);
+	*l = tt_no_line;
 	if (!known && take_cpu(&p, "CPU:", ' ', l) && *p == '[' && read_lost(p, l))
 		return true;
 	if (known) {
@@ -454,10 +494,6 @@ bool tt_line(struct tt_shapes *all, const char *s, const char *end, struct tt_li
 	if (!*p)
 		return false;
 	l->what = p;
-	if (known && l->kind && known_event(all, p, end, colon, l)) {
-		take_who(h, known, s, open, cpu, !colon, l);
-		return true;
-	}
 	if (!read_event(p, end, l->has_cpu && colon, l)) { /* what somebody has written by hand */
 		if (!l->has_cpu || !colon || l->kind != TT_NS)
 			return false;

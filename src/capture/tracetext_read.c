@@ -14,7 +14,7 @@
 
 #define BLOCK	   4096u		/* a sub-buffer */
 #define COMMIT	   0xffffu		/* of the word that says how much of it is used */
-#define CHUNK	   (256u << 10)		/* of memory */
+#define CHUNK	   (256u << 10)		/* of memory, at most */
 #define MAX_KEPT   (1u << 30)		/* bytes, of all CPUs */
 #define MAX_PLAIN  ((uint64_t)16 << 30) /* bytes of text */
 #define MAX_LINE   (64u << 10)
@@ -36,6 +36,7 @@ _Static_assert(TT_RECORD_MAX + 64 <= BLOCK, "any event fits");
 struct tt_cpu {
 	struct subbuf_writer w;
 	struct tracetext *t;
+	size_t room, kept; /* bytes: from w.buf on, and of its chunks */
 	uint8_t **block;
 	size_t n, cap;
 	uint64_t last, breaks; /* breaks: how many of the text it has */
@@ -66,8 +67,11 @@ struct tracetext {
 
 	struct tt_cpu *cpu[CAPTURE_MAX_CPUS];
 	struct tt_cpu **stream; /* by number of the CPU */
-	uint8_t **chunk; /* of sub-buffers; what is free in the last one, but for its last BLOCK */
-	size_t nchunk, chunk_cap, room;
+	struct tt_chunk {
+		uint8_t *at;
+		size_t n;
+	} *chunk; /* of sub-buffers */
+	size_t nchunk, chunk_cap, kept;
 	size_t nid;
 	uint8_t slot_of[FIRST_ID + MAX_IDS]; /* where the text's slot is, by id */
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
@@ -170,7 +174,7 @@ static void unquote(struct tracetext *t, char *to)
 static int fill_lines(struct tracetext *t)
 {
 	const int ret = hold_line(t);
-	const size_t most = t->plain ? MAX_LINE * 4 : MAX_SEARCH; /* later: what caches hold */
+	const size_t most = t->plain ? MAX_LINE * 2 : MAX_SEARCH; /* later: what caches hold */
 	bool begun;
 
 	if (ret)
@@ -259,29 +263,41 @@ static bool find_side(struct tracetext *t)
 
 /* ---- events ---- */
 
-/* Of times that go back each is in a sub-buffer of its own, so only what is used is kept. */
+/* Memory for the next ones of a CPU, as much as it has had: texts may be of thousands of CPUs. */
+static void add_chunk(struct tracetext *t, struct tt_cpu *cpu)
+{
+	const size_t n = MIN(MAX(cpu->kept, 4 * (size_t)BLOCK), (size_t)CHUNK);
+	/* Its pages at once, and soon used: each by itself, or a huge one, costs more. */
+	struct tt_chunk c = { mmap(NULL, n, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0), n };
+
+	xmem(c.at == MAP_FAILED ? NULL : c.at);
+	xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &c, sizeof(c));
+	t->kept += n;
+	cpu->kept += n;
+	cpu->room = n;
+	cpu->w.buf = c.at;
+}
+
+/*
+ * It stays where it was put together, and the next one follows it: of times that go back each is in
+ * a sub-buffer of its own, so only what is used is kept.
+ */
 static int keep_block(void *arg, const void *buf)
 {
 	struct tt_cpu *cpu = arg;
-	struct tracetext *t = cpu->t;
 	/* behind the head, and how much was lost */
 	const size_t n = MIN((size_t)BLOCK, 16 + (load_u64(buf + 8) & COMMIT) + 8);
-	uint8_t *at;
 
-	if (t->room < n) {
-		t->full |= t->nchunk == MAX_KEPT / CHUNK;
-		if (t->full)
-			return -EFBIG;
-		/* Its pages at once, and soon used: each by itself, or a huge one, costs more. */
-		at = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		xmem(at == MAP_FAILED ? NULL : at);
-		xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &at, sizeof(at));
-		t->room = CHUNK - BLOCK;
-	}
-	at = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
-	t->room -= n;
-	xarray_add(&cpu->block, &cpu->n, &cpu->cap, &at, sizeof(at));
+	xarray_add(&cpu->block, &cpu->n, &cpu->cap, &buf, sizeof(buf));
+	cpu->w.buf += n;
+	cpu->room -= n;
+	if (cpu->room >= BLOCK)
+		return 0;
+	cpu->t->full |= cpu->t->kept >= MAX_KEPT;
+	if (cpu->t->full)
+		return -EFBIG;
+	add_chunk(cpu->t, cpu);
 	return 0;
 }
 
@@ -294,6 +310,8 @@ static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 		return cpu;
 	cpu = xcalloc(1, sizeof(*cpu));
 	xdone(subbuf_writer_init(&cpu->w, &g, keep_block, cpu));
+	subbuf_writer_free(&cpu->w);
+	add_chunk(t, cpu);
 	cpu->t = t;
 	cpu->thread = -1;
 	t->cpu[number] = cpu;
@@ -423,25 +441,18 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 }
 
 /*
- * Behind the record of `at` bytes its text; or, if the file can be read again, where that is in the
- * text's slot, for half of the memory: put_texts() puts it there. *later: bytes of the record with
- * its text.
+ * If the file can be read again, where the text is in it: that is in the text's slot, for half of
+ * the memory, until put_texts() puts the text behind the record. 0: it cannot.
  */
-static uint32_t refer_text(struct tracetext *t, const struct tt_line *l, uint8_t *record,
-			   uint32_t at, uint32_t slot, uint32_t *later)
+static uint64_t refer_text(const struct tracetext *t, const struct tt_line *l)
 {
 	uint64_t ref;
 
-	*later = at + (uint32_t)l->text.n + 1;
 	if (t->base < 0 || l->text.s < t->buf || l->text.s >= t->buf + t->have ||
 	    l->text.n < sizeof(ref) + 8)
-		return tt_put_string(record, record + slot, at, l->text);
+		return 0;
 	ref = (uint64_t)t->base + t->plain - t->have + (uint64_t)(l->text.s - t->buf);
-	ref = ref << 16 | l->text.n;
-	record[PREEMPT] |= REFERS;
-	memcpy(record + slot, &ref, sizeof(ref));
-	t->slot_of[load_u16(record)] = (uint8_t)slot;
-	return at;
+	return ref << 16 | l->text.n;
 }
 
 /* Where somebody left lines out, or one excerpt ends and another begins, nothing is paired. */
@@ -460,10 +471,10 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
 	struct tt_shape *shape;
-	uint8_t record[TT_RECORD_MAX];
+	uint8_t *to;
 	uint32_t have, len, later;
 	char buf[128];
-	uint64_t at, before = t->last;
+	uint64_t at, ref, before = t->last;
 	int ret;
 
 	if (l->lost)
@@ -472,7 +483,7 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 		name_event(l, buf);
 	t->too_long += l->text.n > TT_TEXT_MAX;
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
-	len = tt_record(&t->shapes, l, &t->isa, record, &shape);
+	len = tt_record(&t->shapes, l, &t->isa, &shape);
 	have = shape->bits;
 	if (!shape->id || shape->have != have)
 		shape_id_of(t, shape, have, l);
@@ -497,13 +508,25 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	cpu->stretch[cpu->nstretch - 1].n++;
 	t->first = MIN(t->first, at);
 	cpu->last = at;
+	ref = refer_text(t, l);
+	later = len + (uint32_t)l->text.n + 1;
+	ret = subbuf_reserve(&cpu->w, at, ref ? len : later, later, &to);
+	if (ret)
+		return ret;
+	tt_put_record(&t->shapes, shape, to, len);
+	if (ref)
+		memcpy(to + shape->slot, &ref, sizeof(ref));
+	else
+		tt_put_string(to, to + shape->slot, len, l->text);
+	t->slot_of[shape->id] = (uint8_t)shape->slot;
 	if (l->pid < 0)
-		give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, shape->e, l);
+		give_thread(t, cpu, have & 1 ? load_u64(to + 8) : UINT64_MAX, shape->e, l);
 	know_thread(t, l);
-	memcpy(record, &shape->id, sizeof(shape->id));
-	memcpy(record + 4, &l->pid, sizeof(l->pid));
-	len = refer_text(t, l, record, len, shape->slot, &later);
-	return subbuf_write_part(&cpu->w, at, record, len, later);
+	memcpy(to, &shape->id, sizeof(shape->id));
+	to[2] = l->flags;
+	to[PREEMPT] = (uint8_t)(l->preempt | (ref ? REFERS : 0));
+	memcpy(to + 4, &l->pid, sizeof(l->pid));
+	return 0;
 }
 
 /* ---- lines ---- */
@@ -671,11 +694,10 @@ static void text_free(void *tracetext)
 			continue;
 		free(cpu->block);
 		free(cpu->stretch);
-		subbuf_writer_free(&cpu->w);
 		free(cpu);
 	}
 	for (size_t i = 0; i < t->nchunk; i++)
-		munmap(t->chunk[i], CHUNK);
+		munmap(t->chunk[i].at, t->chunk[i].n);
 	free(t->chunk);
 	u64map_free(&t->id_of);
 	u64map_free(&t->inside);
@@ -827,7 +849,6 @@ static int add_cpus(struct tracetext *t)
 		if (!t->cpu[i])
 			continue;
 		ret = t->full ? 0 : subbuf_write_end(&t->cpu[i]->w);
-		subbuf_writer_free(&t->cpu[i]->w);
 		if (t->backwards)
 			order_blocks(t->cpu[i]);
 		t->two |= !t->no_cpu && overlaps(t->cpu[i]);
