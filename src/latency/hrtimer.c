@@ -25,30 +25,49 @@
 
 #define MSR_TSC_DEADLINE 0x6e0u
 
-const struct lat_desc lat_desc_timer = {
-	.name = "timer",
-	.kind = LAT_TIMER,
-	.title = "how late the guest's timer interrupts were",
-	.key = "Timer",
-	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },
-	.stage_help = {
-		"from the deadline to the guest's handler (without a guest: to the entry)",
-		"from the deadline to the APIC: the host's timer, and the wake-up of a halted vCPU",
-		"from there to the injection, less the part that follows",
-		"... the guest ran with interrupts off",
-		"from the injection to the entry of the guest",
-		"from the entry to the handler",
-		"... of all this: the vCPU's thread wanted a CPU and had none",
-	},
-	.crosses = TIMER_CROSSES,
-	.parts = TIMER_PARTS,
-	.cause = (const char *const[LAT_CAUSES]){ "", "host: late on the host", "guest: late in the guest",
-		   "off_cpu: vCPU off its CPU", "early" },
-	/* The first is the sum up to "open at the end"; "fired" that of the two behind it. */
-	.count = { "armed", "fired", "cancelled", "set_anew: set anew before they fired",
-		   "not_placed: not placed", "cut: cut by lost events", "open: open at the end",
-		   "measured", "no_handler: fired, handler not seen" },
-};
+/* Of both tables. */
+enum { ST_TOTAL, ST_EXPIRE, ST_DELIVER, ST_MASKED, ST_ENTER, ST_GUEST, ST_OFFCPU };
+enum { BY_NOTHING, BY_HOST, BY_GUEST, BY_OFFCPU, BY_EARLY };
+
+/* The deadline is the guest's; the total is by two clocks, the deadline's and the events'. */
+#define TIMERS(name_, title_, key_, total_, expire_, guest_, ...)                                \
+	{                                                                                        \
+		.name = name_, .kind = LAT_TIMER, .title = title_, .key = key_,                  \
+		.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },\
+		.stage_help = { total_, expire_,                                                 \
+				"from there to the injection, less the part that follows",       \
+				"... the guest ran with interrupts off",                         \
+				"from the injection to the entry of the guest", guest_,          \
+				"... of all this: the vCPU's thread wanted a CPU and had none" },\
+		.crosses = 1u << ST_TOTAL | 1u << ST_EXPIRE | 1u << ST_GUEST,                    \
+		.parts = 1u << ST_EXPIRE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_ENTER | \
+			 1u << ST_GUEST,                                                         \
+		.cause = (const char *const[LAT_CAUSES]){ "", "host: late on the host",          \
+							  "guest: late in the guest",            \
+							  "off_cpu: vCPU off its CPU", "early" },\
+		.count = { __VA_ARGS__ },                                                        \
+	}
+
+/* The first is the sum up to "open at the end"; "fired" that of the two behind it. */
+const struct lat_desc lat_desc_timer = TIMERS(
+	"timer", "how late the guest's timer interrupts were", "Timer",
+	"from the deadline to the guest's handler (without a guest: to the entry)",
+	"from the deadline to the APIC: the host's timer, and the wake-up of a halted vCPU",
+	"from the entry to the handler",
+	"armed", "fired", "cancelled", "set_anew: set anew before they fired",
+	"not_placed: not placed", "cut: cut by lost events", "open: open at the end", "measured",
+	"no_handler: fired, handler not seen");
+
+/* The first is the sum of those up to "outside the host's capture". */
+const struct lat_desc lat_desc_hrtimer = TIMERS(
+	"hrtimer", "how late the guest's high-resolution timers were", "Function",
+	"from when it was due to hrtimer_expire_entry", "from when it was due to the APIC",
+	"from the entry until the function is called",
+	"started", "expired", "cancelled", "restarted: started anew", "cut: cut by lost events",
+	"open: open at the end", "not_placed: not placed",
+	"outside_host: outside the host's capture",
+	"outside_interrupt: outside the timer's interrupt",
+	"start_not_seen: expiries of timers not seen to start");
 
 /* A deadline is set, or (set: false) taken back; another timer's that was armed is left alone. */
 static void timer_set(struct lat *l, struct lat_vcpu *v, bool set, uint8_t stimer)
@@ -148,20 +167,38 @@ void lat_stimer_expired(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, 
 	lat_count(l, v, LAT_T_TIMER, TIMER_FIRED);
 }
 
-/* The stages of a timer due at host TSC from, with interrupt c, up to end; for both tables. */
-static void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from,
-			     uint64_t end, struct lat_case *k)
+/*
+ * A timer due at host TSC from, which was served at end, by interrupt c unless NULL. off: cycles
+ * without a CPU, NULL if not known; known: enough to say that the host was late.
+ */
+static void timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from,
+			 uint64_t end, const uint64_t *off, bool known, struct lat_case *k)
 {
-	uint64_t deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
-	uint64_t masked = MIN(c->masked, deliver);
+	k->begin = MIN(from, end);
+	k->end = end;
+	k->time = lat_span(l, end - k->begin);
+	if (c) {
+		uint64_t deliver = c->t_inject - MAX(c->t_accept, MIN(from, c->t_inject));
+		uint64_t masked = MIN(c->masked, deliver);
 
-	lat_stage(k, TIMER_ST_EXPIRE, c->t_accept > from ? lat_span(l, c->t_accept - from) : 0);
-	lat_stage(k, TIMER_ST_DELIVER, lat_span(l, deliver - masked));
-	lat_stage(k, TIMER_ST_MASKED, lat_span(l, masked));
-	lat_stage(k, TIMER_ST_ENTER,
-		  lat_span(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
-	if (c->handled)
-		lat_stage(k, TIMER_ST_GUEST, lat_span(l, end - MAX(c->t_entry, MIN(from, end))));
+		lat_stage(k, ST_EXPIRE, c->t_accept > from ? lat_span(l, c->t_accept - from) : 0);
+		lat_stage(k, ST_DELIVER, lat_span(l, deliver - masked));
+		lat_stage(k, ST_MASKED, lat_span(l, masked));
+		lat_stage(k, ST_ENTER,
+			  lat_span(l, c->t_entry - MAX(c->t_inject, MIN(from, c->t_entry))));
+		if (c->handled)
+			lat_stage(k, ST_GUEST, lat_span(l, end - MAX(c->t_entry, MIN(from, end))));
+	}
+	if (off)
+		lat_stage(k, ST_OFFCPU, lat_span(l, *off));
+	if (end < from)
+		k->cause = BY_EARLY;
+	else if (k->stage_time[ST_OFFCPU] > k->time / 2)
+		k->cause = BY_OFFCPU;
+	else if (k->stage_time[ST_GUEST] + k->stage_time[ST_MASKED] > k->time / 2)
+		k->cause = BY_GUEST;
+	else
+		k->cause = k->time && known ? BY_HOST : BY_NOTHING;
 }
 
 /* A chain got to its handler, or (host alone) to the entry. */
@@ -169,41 +206,24 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct lat_group *g;
-	uint64_t end, now[VS_STATES], from;
-	/* what the vCPU did since: events may have been lost */
-	bool known;
+	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES], off, key;
+	bool known; /* what the vCPU did since: events may have been lost */
 
 	if (!c->is_timer)
 		return;
 	lat_count(l, v, LAT_T_TIMER, TIMER_MEASURED);
 	if (!l->o.want[LAT_TIMER] || !lat_wanted(l, k.vm, k.vcpu))
 		return;
-	g = lat_group_get(l, LAT_T_TIMER, k.vm, (uint64_t)c->stimer << 32 | v->id, &k.group);
-	if (!g->name[0] && c->stimer)
-		snprintf(g->name, sizeof(g->name), "Hyper-V timer %u of vCPU %u", c->stimer - 1u,
-			 v->id);
-	else if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
-	end = c->handled ? c->t_handler : c->t_entry;
-	from = MAX(c->deadline, c->armed_at);
-	k.begin = MIN(from, end);
-	k.end = end;
-	k.time = lat_span(l, end - k.begin);
-	lat_timer_stages(l, c, from, end, &k);
+	key = (uint64_t)c->stimer << 32 | v->id;
+	g = c->stimer ? lat_group_named(l, LAT_T_TIMER, k.vm, key, &k.group,
+					"Hyper-V timer %u of vCPU %u", c->stimer - 1u, v->id)
+		      : lat_group_named(l, LAT_T_TIMER, k.vm, key, &k.group,
+					"deadline of vCPU %u", v->id);
 	lat_times_at(v, end, now);
+	off = now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
+	      c->at_deadline[VS_PREEMPTED];
 	known = now[VS_UNKNOWN] == c->at_deadline[VS_UNKNOWN];
-	if (known)
-		lat_stage(&k, TIMER_ST_OFFCPU,
-			  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] +
-					      now[VS_PREEMPTED] - c->at_deadline[VS_PREEMPTED]));
-	if (end < from)
-		k.cause = TIMER_BY_EARLY;
-	else if (k.stage_time[TIMER_ST_OFFCPU] > k.time / 2)
-		k.cause = TIMER_BY_OFFCPU;
-	else if (k.stage_time[TIMER_ST_GUEST] + k.stage_time[TIMER_ST_MASKED] > k.time / 2)
-		k.cause = TIMER_BY_GUEST;
-	else
-		k.cause = k.time && known ? TIMER_BY_HOST : TIMER_BY_NOTHING;
+	timer_stages(l, c, MAX(c->deadline, c->armed_at), end, known ? &off : NULL, known, &k);
 	if (lat_case_named(l, &k))
 		snprintf(k.what, sizeof(k.what), "%s", g->name);
 	lat_case_add(l, LAT_T_TIMER, g, &k);
@@ -213,33 +233,6 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
 #define BEHIND_MS  10000u /* a vCPU may be off its CPU before it makes the event ... */
 #define AHEAD_MS   1u	  /* ... but it cannot have read the future */
-
-const struct lat_desc lat_desc_hrtimer = {
-	.name = "hrtimer",
-	.kind = LAT_TIMER,
-	.title = "how late the guest's high-resolution timers were",
-	.key = "Function",
-	.stage = { "total", "expire", "deliver", "masked", "enter", "guest", "off-cpu" },
-	.stage_help = {
-		"from when it was due to hrtimer_expire_entry",
-		"from when it was due to the APIC",
-		"from there to the injection, less the part that follows",
-		"... the guest ran with interrupts off",
-		"from the injection to the entry of the guest",
-		"from the entry until the function is called",
-		"... of all this: the vCPU's thread wanted a CPU and had none",
-	},
-	.crosses = TIMER_CROSSES,
-	.parts = TIMER_PARTS,
-	.cause = (const char *const[LAT_CAUSES]){ "", "host: late on the host", "guest: late in the guest",
-		   "off_cpu: vCPU off its CPU", "early" },
-	/* The first is the sum of those up to "outside the host's capture". */
-	.count = { "started", "expired", "cancelled", "restarted: started anew",
-		   "cut: cut by lost events", "open: open at the end", "not_placed: not placed",
-		   "outside_host: outside the host's capture",
-		   "outside_interrupt: outside the timer's interrupt",
-		   "start_not_seen: expiries of timers not seen to start" },
-};
 
 struct hrtimer {
 	bool cancelled;
@@ -326,33 +319,14 @@ static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const str
 	return true;
 }
 
-static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in,
-			 uint64_t from, struct lat_case *k)
-{
-	uint64_t off;
-
-	k->begin = MIN(from, in->t);
-	k->end = in->t;
-	k->time = lat_span(l, in->t - k->begin);
-	if (v->running.open && l->irqs->is_timer(v->running.vector))
-		lat_timer_stages(l, &v->running, from, in->t, k);
-	if (lat_off_cpu(v, from, in->t, &off))
-		lat_stage(k, TIMER_ST_OFFCPU, lat_span(l, off));
-	if (in->t < from)
-		k->cause = TIMER_BY_EARLY;
-	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
-		k->cause = TIMER_BY_OFFCPU;
-	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
-		k->cause = TIMER_BY_GUEST;
-	else if (k->known >> TIMER_ST_EXPIRE & 1)
-		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
-}
-
 static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct hrtimer *t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);
-	uint64_t due = 0, read = 0;
+	/* Its interrupt, if that is known. */
+	const struct irq_chain *c =
+		v->running.open && l->irqs->is_timer(v->running.vector) ? &v->running : NULL;
+	uint64_t due = 0, read = 0, off;
 	struct lat_group *g;
 	bool placed, outside;
 	struct timers *h;
@@ -395,12 +369,11 @@ static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 			    : HRT_EXPIRED);
 	if (!placed || outside)
 		return;
-	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,
-		      !l->alone && (!v->running.open || !l->irqs->is_timer(v->running.vector)));
+	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE, !l->alone && !c);
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
-	timer_stages(l, v, in, due, &k);
+	timer_stages(l, c, due, in->t, lat_off_cpu(v, due, in->t, &off) ? &off : NULL, c, &k);
 	if (lat_case_named(l, &k)) {
 		if (!g->name[0] || g->others) {
 			const struct ksyms *names = l->map->vm[l->map->vm[v->vm].of].syms;

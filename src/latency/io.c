@@ -81,8 +81,8 @@ enum io_list {
 	ON_BELL, /* of a vCPU: no doorbell yet */
 	ON_VMM,	 /* of a VM: rung, and nothing of the VMM worked since */
 	ON_EXIT, /* ... of those, the ones rung by the same exit of a vCPU */
-	ON_DISK, /* of a size and direction: no request of the host yet, or one not ended yet */
-	ON_QEMU, /* what QEMU may take; what it has taken under a pointer */
+	ON_DISK, /* of a size and direction: no request of the host yet (0), or one not ended (1) */
+	ON_QEMU, /* what QEMU may take; what it has taken under a pointer (2 is last) */
 	ON_TAKEN, /* all of the latter */
 	IO_LISTS
 };
@@ -123,13 +123,10 @@ struct lat_io {
 
 /* ---- lists of requests ---- */
 
-static uint64_t list_key(const struct lat_io *io, enum io_list which, uint64_t a, uint64_t b,
-			 uint64_t c, uint64_t d)
+/* id: which list; then what its requests have in common. */
+static uint64_t list_key(const struct lat_io *io, const uint64_t id[5])
 {
-	const uint64_t id[] = { which, a, b, c, d };
-	uint64_t key = hash_bytes(&io->key, id, sizeof(id));
-
-	return key ?: 1;
+	return hash_bytes(&io->key, id, 5 * sizeof(*id)) ?: 1;
 }
 
 static struct request *request_at(const struct lat_io *io, uint64_t at)
@@ -137,12 +134,13 @@ static struct request *request_at(const struct lat_io *io, uint64_t at)
 	return at ? &io->req[at - 1] : NULL;
 }
 
-static struct request *list_first(const struct lat_io *io, uint64_t key)
+static struct request *key_first(const struct lat_io *io, uint64_t key)
 {
 	uint64_t at = 0;
 
 	return u64map_get(&io->list, key, &at) ? request_at(io, at) : NULL;
 }
+#define list_first(io, ...) key_first(io, list_key(io, (const uint64_t[5]){ __VA_ARGS__ }))
 
 static struct request *list_next(const struct lat_io *io, const struct request *r,
 				 enum io_list which)
@@ -169,7 +167,7 @@ static void list_leave(struct lat_io *io, struct request *r, enum io_list which)
 	*k = (struct io_link){ 0 };
 }
 
-static void list_enter(struct lat_io *io, struct request *r, enum io_list which, uint64_t key)
+static void key_enter(struct lat_io *io, struct request *r, enum io_list which, uint64_t key)
 {
 	uint64_t *head;
 	struct request *first;
@@ -184,48 +182,14 @@ static void list_enter(struct lat_io *io, struct request *r, enum io_list which,
 	io->vmm_wait += which == ON_VMM;
 }
 
-static uint64_t vm_key(const struct lat_io *io, uint64_t vm)
-{
-	return list_key(io, ON_VM, vm, 0, 0, 0);
-}
-
-static uint64_t bell_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu)
-{
-	return list_key(io, ON_BELL, vm, vcpu, 0, 0);
-}
-
-static uint64_t doorbell_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu, uint64_t exit)
-{
-	return list_key(io, ON_EXIT, vm, vcpu, exit, 0);
-}
-
-static uint64_t vmm_key(const struct lat_io *io, uint64_t vm)
-{
-	return list_key(io, ON_VMM, vm, 0, 0, 0);
-}
-
-static uint64_t disk_key(const struct lat_io *io, uint64_t nsect, char direction, bool begun)
-{
-	return list_key(io, ON_DISK, nsect, (uint8_t)direction, begun, 0);
-}
-
-static uint64_t take_key(const struct lat_io *io, uint64_t vm, uint64_t sector, uint64_t nsect,
-			 bool read)
-{
-	return list_key(io, ON_QEMU, vm, sector, nsect, read);
-}
-
-static uint64_t done_key(const struct lat_io *io, uint64_t vm, uint64_t pointer)
-{
-	return list_key(io, ON_QEMU, vm, pointer, 0, 2);
-}
+#define list_enter(io, r, which, ...) \
+	key_enter(io, r, which, list_key(io, (const uint64_t[5]){ which, __VA_ARGS__ }))
 
 static void wait_for_qemu(struct lat_io *io, struct request *r)
 {
 	list_leave(io, r, ON_TAKEN);
 	if (io->qemu)
-		list_enter(io, r, ON_QEMU,
-			   take_key(io, r->vm, r->sector, r->nsect, r->rwbs[0] == 'R'));
+		list_enter(io, r, ON_QEMU, r->vm, r->sector, r->nsect, r->rwbs[0] == 'R');
 }
 
 /* ---- requests ---- */
@@ -330,7 +294,7 @@ static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	memset(r, 0, sizeof(*r));
 	r->used = true;
 	r->vm = v->vm;
-	list_enter(io, r, ON_VM, vm_key(io, v->vm));
+	list_enter(io, r, ON_VM, v->vm);
 	r->dev = in->f[0];
 	r->sector = sector_of(in);
 	r->nsect = (uint32_t)in->f[2];
@@ -338,7 +302,7 @@ static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	r->t_issue = in->t;
 	r->early = !l->begun;
 	r->faulted = v->faulted;
-	list_enter(l->io, r, ON_BELL, bell_key(l->io, v->vm, v->id));
+	list_enter(io, r, ON_BELL, v->vm, v->id);
 	v->io_pending++;
 	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
 	wait_for_qemu(l->io, r);
@@ -532,7 +496,7 @@ static void vmm_works(struct lat *l, struct request *r, uint64_t t)
 
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
-	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL;
+	struct request *r = l->io->vmm_wait ? list_first(l->io, ON_VMM, w->vm) : NULL;
 	struct request *next;
 
 	for (; r; r = next) {
@@ -549,30 +513,25 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	if (v && v->io_pending && lat_is_doorbell(in)) {
 		/* A doorbell; it began with the exit, and comes after the ioeventfd's wake-up. */
-		uint64_t ran = lat_worker_ran(l, v->vm, v->exit),
-			 key = bell_key(l->io, v->vm, v->id);
+		uint64_t ran = lat_worker_ran(l, v->vm, v->exit);
 		struct lat_io *io = l->io;
 
-		for (struct request *r; (r = list_first(io, key));) {
+		for (struct request *r; (r = list_first(io, ON_BELL, v->vm, v->id));) {
 			list_leave(io, r, ON_BELL);
 			r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
-			list_enter(io, r, ON_DISK, disk_key(io, r->nsect, r->rwbs[0], false));
+			list_enter(io, r, ON_DISK, r->nsect, (uint8_t)r->rwbs[0], false);
 			if (ran == UINT64_MAX)
 				continue;
-			list_enter(io, r, ON_VMM, vmm_key(io, r->vm));
-			list_enter(io, r, ON_EXIT, doorbell_key(io, r->vm, r->vcpu, r->t_doorbell));
+			list_enter(io, r, ON_VMM, r->vm);
+			list_enter(io, r, ON_EXIT, r->vm, r->vcpu, r->t_doorbell);
 			if (ran > r->t_doorbell)
 				vmm_works(l, r, ran);
 		}
 		v->io_pending = 0;
 	} else if (v && in->kind == EV_USER_EXIT) {
-		uint64_t key;
-
 		/* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
-		if (!l->io->vmm_wait)
-			return;
-		key = doorbell_key(l->io, v->vm, v->id, v->exit);
-		for (struct request *r; (r = list_first(l->io, key));)
+		for (struct request *r; l->io->vmm_wait &&
+					(r = list_first(l->io, ON_EXIT, v->vm, v->id, v->exit));)
 			vmm_works(l, r, in->t);
 	} else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE) {
 		bool begins = in->kind == EV_RQ_ISSUE;
@@ -582,12 +541,12 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 		/* The only request of the host itself with the size and direction of this one. */
 		lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
-		one = list_first(io, disk_key(io, in->f[2], rwbs[0], !begins));
+		one = list_first(io, ON_DISK, in->f[2], (uint8_t)rwbs[0], !begins);
 		if (!one || list_next(io, one, ON_DISK))
 			return;
 		if (begins) {
 			one->t_disk = in->t;
-			list_enter(io, one, ON_DISK, disk_key(io, in->f[2], rwbs[0], true));
+			list_enter(io, one, ON_DISK, in->f[2], (uint8_t)rwbs[0], true);
 		} else {
 			one->t_disk_end = in->t;
 			list_leave(io, one, ON_DISK);
@@ -604,7 +563,7 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in)
 	if (!l->io->open || vm < 0 || in->i->unplaced)
 		return;
 	if (in->kind == EV_QEMU_DONE) {
-		struct request *r = list_first(l->io, done_key(l->io, (uint64_t)vm, in->f[0]));
+		struct request *r = list_first(l->io, ON_QEMU, (uint64_t)vm, in->f[0], 0, 2);
 
 		/* QEMU reuses its record of a request: the one that has it now. */
 		if (!r)
@@ -614,25 +573,22 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in)
 		list_leave(l->io, r, ON_QEMU);
 	} else if ((in->has & 7) == 7) {
 		struct lat_io *io = l->io;
-		uint64_t key =
-			take_key(io, (uint64_t)vm, in->f[1], in->f[2], in->kind == EV_QEMU_READ);
-		struct request *one = list_first(io, key);
+		struct request *one = list_first(io, ON_QEMU, (uint64_t)vm, in->f[1], in->f[2],
+						 in->kind == EV_QEMU_READ);
 
 		if (!one || list_next(io, one, ON_QEMU))
 			return;
 		one->t_take = in->t;
 		one->qemu_around = in->i->around;
-		list_enter(io, one, ON_QEMU, done_key(io, (uint64_t)vm, in->f[0]));
-		list_enter(io, one, ON_TAKEN, list_key(io, ON_TAKEN, 0, 0, 0, 0));
+		list_enter(io, one, ON_QEMU, (uint64_t)vm, in->f[0], 0, 2);
+		list_enter(io, one, ON_TAKEN, 0);
 		io->qemu_around = MAX(io->qemu_around, in->i->around);
 	}
 }
 
 void lat_io_qemu_forget(struct lat *l)
 {
-	uint64_t key = list_key(l->io, ON_TAKEN, 0, 0, 0, 0);
-
-	for (struct request *r; (r = list_first(l->io, key));) {
+	for (struct request *r; (r = list_first(l->io, ON_TAKEN));) {
 		r->t_take = r->t_done = 0;
 		if (r->ambiguous)
 			list_leave(l->io, r, ON_TAKEN);
@@ -656,9 +612,7 @@ void lat_io_forget(struct lat *l, int64_t vm)
 	struct lat_io *io = l->io;
 
 	if (vm >= 0) {
-		uint64_t key = vm_key(l->io, (uint64_t)vm);
-
-		for (struct request *r; (r = list_first(l->io, key));) {
+		for (struct request *r; (r = list_first(io, ON_VM, (uint64_t)vm));) {
 			count_unended(l, r, IO_CUT);
 			request_end(l, r);
 		}

@@ -174,9 +174,9 @@ void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 /* ---- stalls ---- */
 
-static struct lat_group *row_of(struct lat *l, const struct lat_case *c, enum mem_kind kind,
-				uint32_t *at)
+static struct lat_group *row_of(struct lat *l, const struct lat_case *c, uint32_t *at)
 {
+	enum mem_kind kind = (enum mem_kind)c->kind;
 	const struct mem_move *m = &l->mem->move[c->vm];
 	struct lat_group *g = NULL;
 
@@ -268,11 +268,11 @@ _Static_assert(LAT_T_MEM_MOVE - LAT_T_MEM_VCPU == MEM_BY_move, "order of tables"
 
 /* Once more, in another table: its total only, and not among the worst. */
 static void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g,
-		    const struct lat_case *c, enum mem_kind kind)
+		    const struct lat_case *c)
 {
 	l->table[id].count[0]++;
-	g->cause[kind]++;
-	g->cause_time[kind] += c->time;
+	g->cause[c->kind]++;
+	g->cause_time[c->kind] += c->time;
 	if (!g->end || c->time > g->longest) {
 		g->longest = c->time;
 		g->begin = c->begin;
@@ -297,79 +297,57 @@ static uint64_t slice_of(const struct lat *l)
 }
 
 static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-			  const struct lat_case *c, enum mem_kind kind)
+			  const struct lat_case *c)
 {
-	uint32_t by = l->o.mem_by;
+	uint32_t by = l->o.mem_by, at;
+	struct lat_case k = *c;
+	struct lat_group *g;
 
-	if (by >> MEM_BY_vcpu & 1) {
-		uint32_t at;
-		struct lat_group *g =
-			lat_group_get(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at);
-
-		if (!g->name[0])
-			snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
-		mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
-	}
-	if (by >> MEM_BY_task & 1) {
-		struct lat_case k = *c;
-
-		mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c,
-			kind);
-	}
+	if (by >> MEM_BY_vcpu & 1)
+		mem_add(l, LAT_T_MEM_VCPU,
+			lat_group_named(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at,
+					"%" PRId64, c->vcpu),
+			c);
+	if (by >> MEM_BY_task & 1)
+		mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c);
 	if (by >> MEM_BY_gpa & 1) {
 		uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
 		bool known = s->tdp && s->has_addr;
-		uint32_t at;
-		struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
-						    known ? n : UINT64_MAX >> 11, &at);
 
+		g = lat_group_named(l, LAT_T_MEM_GPA, c->vm, known ? n : UINT64_MAX >> 11, &at,
+				    known ? "0x%" PRIx64 "-0x%" PRIx64 : "(not known)", n * grain,
+				    n * grain + grain - 1);
 		g->rest = !known;
-		if (!g->name[0] && known)
-			snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
-				 n * grain + grain - 1);
-		else if (!g->name[0])
-			snprintf(g->name, sizeof(g->name), "(not known)");
-		mem_add(l, LAT_T_MEM_GPA, g, c, kind);
+		mem_add(l, LAT_T_MEM_GPA, g, c);
 	}
 	if (by >> MEM_BY_thread & 1) {
 		/* Who took the page; or who woke the vCPU, if it slept. */
 		bool taken = s->was_taken && s->by.vm >= 0;
 		int32_t tid = s->filler ?: taken ? s->by.tid : s->waker;
-		struct lat_group *g;
-		uint32_t at;
 
-		if (s->filler || taken || (s->slept && s->waker > 0)) {
-			g = lat_group_get(l, LAT_T_MEM_THREAD, -1,
-					  (uint64_t)v->host->index << 32 | (uint32_t)tid, &at);
-			if (!g->name[0])
-				snprintf(g->name, sizeof(g->name), "%.15s-%d",
-					 tl_comm(v->host, tid), tid);
-			mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
-		}
+		if (s->filler || taken || (s->slept && s->waker > 0))
+			mem_add(l, LAT_T_MEM_THREAD,
+				lat_group_named(l, LAT_T_MEM_THREAD, -1,
+						(uint64_t)v->host->index << 32 | (uint32_t)tid, &at,
+						"%.15s-%d", tl_comm(v->host, tid), tid),
+				c);
 	}
 	if (by >> MEM_BY_time & 1) {
-		struct lat_group *g;
 		uint64_t n, from;
-		uint32_t at;
 
 		l->mem->slice = l->mem->slice ?: slice_of(l);
 		n = lat_span(l, c->end - l->begin) / l->mem->slice;
 		from = n * l->mem->slice;
-		g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
-		if (!g->name[0] && l->khz)
-			snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s",
-				 from / 1000000000u, from % 1000000000u / 1000);
-		else if (!g->name[0])
-			snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
-		mem_add(l, LAT_T_MEM_TIME, g, c, kind);
+		mem_add(l, LAT_T_MEM_TIME,
+			lat_group_named(l, LAT_T_MEM_TIME, c->vm, n, &at,
+					l->khz ? "%" PRIu64 ".%06" PRIu64 " s" : "%" PRIu64,
+					l->khz ? from / 1000000000u : from,
+					from % 1000000000u / 1000),
+			c);
 	}
-	if (by >> MEM_BY_move & 1) {
-		uint32_t at;
-		struct lat_group *g = row_of(l, c, kind, &at);
-
-		if (g)
-			mem_add(l, LAT_T_MEM_MOVE, g, c, kind);
-	}
+	g = by >> MEM_BY_move & 1 ? row_of(l, c, &at) : NULL;
+	if (g)
+		mem_add(l, LAT_T_MEM_MOVE, g, c);
 }
 
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s)
@@ -390,15 +368,14 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 		.begin = s->begin, .end = s->end, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.time = lat_span(l, s->end - s->begin), .kind = kind,
 	};
-	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
+	struct lat_group *g = lat_group_named(l, LAT_T_MEM, c.vm, kind, &c.group, "%s",
+					      mem_kind_name(kind));
 	uint64_t user, more, kernel;
 
 	lat_count(l, v, LAT_T_MEM, MEM_MEASURED);
 	if (kind == MEM_UNKNOWN)
 		lat_count(l, v, LAT_T_MEM, MEM_NOT_TOLD);
 	g->rest = kind == MEM_UNKNOWN;
-	if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(kind));
 	/* Sleep counts as what the thread did before. */
 	user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept);
 	more = s->slept - MIN(s->slept, s->spent[VS_USER]);
@@ -418,7 +395,7 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	else
 		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", mem_kind_name(kind), v->id);
 	lat_case_add(l, LAT_T_MEM, g, &c);
-	stalls_others(l, v, s, &c, kind);
+	stalls_others(l, v, s, &c);
 }
 
 void mem_told(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
@@ -436,8 +413,8 @@ void mem_told(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
 		lat_count(l, v, LAT_T_MEM, told ? MEM_TOLD : MEM_TOLD_ALONE);
 	if (!told || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return;
-	g = lat_group_get(l, LAT_T_MEM, (int64_t)v->vm, MEM_ASYNC, &at);
-	snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(MEM_ASYNC));
+	g = lat_group_named(l, LAT_T_MEM, (int64_t)v->vm, MEM_ASYNC, &at, "%s",
+			    mem_kind_name(MEM_ASYNC));
 	lat_stage_add(g, ST_TOLD, lat_span(l, in->t - since));
 }
 

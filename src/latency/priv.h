@@ -346,6 +346,10 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id); /* feed.c,
 /* The group of a table by key, or of its VM's others. */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
+/* ... and named, unless it is already. */
+__attribute__((format(printf, 6, 7))) struct lat_group *
+lat_group_named(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key, uint32_t *index,
+		const char *format, ...);
 /* The greatest sum first. Before that, the worst cases know their group by its index. */
 void lat_table_sort(struct lat_table *t);
 void lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
@@ -493,20 +497,6 @@ void lat_stimer_expired(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, 
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c);
-/* For timers: TOTAL is stage 0 and OFFCPU the last. */
-enum {
-	TIMER_ST_TOTAL, TIMER_ST_EXPIRE, TIMER_ST_DELIVER, TIMER_ST_MASKED, TIMER_ST_ENTER,
-	TIMER_ST_GUEST,
-	TIMER_ST_OFFCPU
-};
-#define TIMER_PARTS                                                               \
-	(1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_DELIVER | 1u << TIMER_ST_MASKED | \
-	 1u << TIMER_ST_ENTER | 1u << TIMER_ST_GUEST)
-/* The deadline is the guest's; the total is by two clocks, the deadline's and the events'. */
-#define TIMER_CROSSES (1u << TIMER_ST_TOTAL | 1u << TIMER_ST_EXPIRE | 1u << TIMER_ST_GUEST)
-enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
-
-/* hrtimer.c */
 void lat_hrtimers_new(struct lat *l);
 void lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_hrtimers_forget(struct lat *l, int64_t vm); /* -1: of all */

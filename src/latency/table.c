@@ -44,6 +44,19 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	return &t->group[at];
 }
 
+struct lat_group *lat_group_named(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				  uint32_t *index, const char *format, ...)
+{
+	struct lat_group *g = lat_group_get(l, id, vm, key, index);
+	va_list ap;
+
+	va_start(ap, format);
+	if (!g->name[0])
+		vsnprintf(g->name, sizeof(g->name), format, ap);
+	va_end(ap);
+	return g;
+}
+
 void lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
 {
 	if (!g->stage[stage])
