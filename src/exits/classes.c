@@ -9,6 +9,29 @@ static enum class_mark class_end_entry(const struct class_event *e, uint64_t *ke
 	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;
 }
 
+/* A rule for which each event of the class is a sample, of this key. */
+#define KEY_RULE(name_, mark_, key_)                                             \
+	static enum class_mark name_(const struct class_event *e, uint64_t *key) \
+	{                                                                        \
+		*key = (key_);                                                   \
+		return e->tp < CLASS_ENTRY ? (mark_) : MARK_NO;                  \
+	}
+/* How a key is written. */
+#define DESCRIBE(name_, ...)                                                                       \
+	static void name_(const struct exit_names *names __unused_arg, uint64_t key, char *buf,    \
+			  size_t size)                                                             \
+	{                                                                                          \
+		snprintf(buf, size, __VA_ARGS__);                                                  \
+	}
+#define TP(name_, ...) { name_, { __VA_ARGS__ } }
+/* A class of such events, whose time ends with the entry; perf kvm has none of them. */
+#define CLASS(id_, name_, title_, mark_, key_, ...)                                        \
+	KEY_RULE(id_##_begin, mark_, key_)                                                 \
+	static const struct event_class id_ = {                                            \
+		.name = name_, .title = title_, .tp = { __VA_ARGS__ },                     \
+		.exact = { id_##_begin, class_end_entry }, .describe = id_##_describe,     \
+	}
+
 /* ---- why vCPUs exited, and for how long: kvm_exit to kvm_entry, by reason ---- */
 
 #define OF_NESTED (1ull << 63)
@@ -128,12 +151,8 @@ static enum class_mark class_end(const struct class_event *e, uint64_t *key)
 	return perf_end(e, key);
 }
 
-static void mmio_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			  size_t size)
-{
-	snprintf(buf, size, "0x%llx:%c", (unsigned long long)(key & ~WRITE_BIT),
-		 key & WRITE_BIT ? 'W' : 'R');
-}
+DESCRIBE(mmio_describe, "0x%llx:%c", (unsigned long long)(key & ~WRITE_BIT),
+	 key & WRITE_BIT ? 'W' : 'R')
 
 static const struct event_class class_mmio = {
 	.name = "mmio",
@@ -179,11 +198,7 @@ static enum class_mark ioport_end(const struct class_event *e, uint64_t *key __u
 	return e->tp == CLASS_ENTRY || e->tp == TP_PIO_DONE ? MARK_YES : MARK_NO;
 }
 
-static void ioport_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			    size_t size)
-{
-	snprintf(buf, size, "0x%x:%s", (uint32_t)key, key & IOPORT_WRITE ? "POUT" : "PIN");
-}
+DESCRIBE(ioport_describe, "0x%x:%s", (uint32_t)key, key & IOPORT_WRITE ? "POUT" : "PIN")
 
 static const struct event_class class_ioport = {
 	.name = "ioport",
@@ -205,26 +220,12 @@ static const struct event_class class_ioport = {
  */
 
 #define MSR_WRITE (1ull << 32)
+#define MSR_KEY	  ((uint32_t)e->v[0] | (e->v[1] ? MSR_WRITE : 0))
 
-static enum class_mark msr_perf_begin(const struct class_event *e, uint64_t *key)
-{
-	*key = (uint32_t)e->v[0] | (e->v[1] ? MSR_WRITE : 0);
-	return e->tp ? MARK_NO : MARK_KEY;
-}
-
-static enum class_mark msr_begin(const struct class_event *e, uint64_t *key)
-{
-	return msr_perf_begin(e, key) ? MARK_AT_EXIT : MARK_NO;
-}
-
-static void msr_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			 size_t size)
-{
-	const char *name = hyperv_msr_name((uint32_t)key);
-
-	snprintf(buf, size, "0x%x:%c%s%s", (uint32_t)key, key & MSR_WRITE ? 'W' : 'R',
-		 name ? " " : "", name ?: "");
-}
+KEY_RULE(msr_begin, MARK_AT_EXIT, MSR_KEY)
+KEY_RULE(msr_perf_begin, MARK_KEY, MSR_KEY)
+DESCRIBE(msr_describe, "0x%x:%c%s%s", (uint32_t)key, key & MSR_WRITE ? 'W' : 'R',
+	 hyperv_msr_name((uint32_t)key) ? " " : "", hyperv_msr_name((uint32_t)key) ?: "")
 
 static const struct event_class class_msr = {
 	.name = "msr",
@@ -251,14 +252,6 @@ static bool has_subleaves(uint32_t leaf)
 	}
 }
 
-static enum class_mark cpuid_begin(const struct class_event *e, uint64_t *key)
-{
-	uint32_t leaf = (uint32_t)e->v[0];
-
-	*key = (has_subleaves(leaf) ? e->v[1] << 32 : 0) | leaf;
-	return e->tp ? MARK_NO : MARK_AT_EXIT;
-}
-
 static void cpuid_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
 			   size_t size)
 {
@@ -268,13 +261,9 @@ static void cpuid_describe(const struct exit_names *names __unused_arg, uint64_t
 		snprintf(buf, size, "0x%x", (uint32_t)key);
 }
 
-static const struct event_class cpuid = {
-	.name = "cpuid",
-	.title = "CPUID",
-	.tp = { { "kvm_cpuid", { "function", "index" } } },
-	.exact = { cpuid_begin, class_end_entry },
-	.describe = cpuid_describe,
-};
+CLASS(cpuid, "cpuid", "CPUID", MARK_AT_EXIT,
+      (has_subleaves((uint32_t)e->v[0]) ? e->v[1] << 32 : 0) | (uint32_t)e->v[0],
+      TP("kvm_cpuid", "function", "index"));
 
 /*
  * ---- doorbells: writes to device memory that an ioeventfd takes at once, by address ----
@@ -283,25 +272,8 @@ static const struct event_class cpuid = {
  * but that of exits (EPT_MISCONFIG).
  */
 
-static enum class_mark fast_mmio_begin(const struct class_event *e, uint64_t *key)
-{
-	*key = e->v[0];
-	return e->tp ? MARK_NO : MARK_AT_EXIT;
-}
-
-static void fast_mmio_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			       size_t size)
-{
-	snprintf(buf, size, "0x%llx:F", (unsigned long long)key);
-}
-
-static const struct event_class fast_mmio = {
-	.name = "fast-mmio",
-	.title = "Fast MMIO",
-	.tp = { { "kvm_fast_mmio", { "gpa" } } },
-	.exact = { fast_mmio_begin, class_end_entry },
-	.describe = fast_mmio_describe,
-};
+DESCRIBE(fast_mmio_describe, "0x%llx:F", (unsigned long long)key)
+CLASS(fast_mmio, "fast-mmio", "Fast MMIO", MARK_AT_EXIT, e->v[0], TP("kvm_fast_mmio", "gpa"));
 
 /*
  * ---- faults on guest memory, by page ----
@@ -312,37 +284,15 @@ static const struct event_class fast_mmio = {
 
 #define PAGE_SHIFT 12
 
-static enum class_mark page_fault_begin(const struct class_event *e, uint64_t *key)
-{
-	*key = e->v[0] >> PAGE_SHIFT;
-	return e->tp ? MARK_NO : MARK_AT_EXIT;
-}
-
-static void page_fault_describe(const struct exit_names *names __unused_arg, uint64_t key,
-				char *buf, size_t size)
-{
-	snprintf(buf, size, "0x%llx", (unsigned long long)(key << PAGE_SHIFT));
-}
-
-static const struct event_class page_fault = {
-	.name = "page-fault",
-	.title = "Page Fault",
-	.tp = { { "kvm_page_fault", { "fault_address" } } },
-	.exact = { page_fault_begin, class_end_entry },
-	.describe = page_fault_describe,
-};
+DESCRIBE(page_fault_describe, "0x%llx", (unsigned long long)(key << PAGE_SHIFT))
+CLASS(page_fault, "page-fault", "Page Fault", MARK_AT_EXIT, e->v[0] >> PAGE_SHIFT,
+      TP("kvm_page_fault", "fault_address"));
 
 /* ---- hypercalls, by number: those of KVM, Hyper-V and Xen have nothing in common ---- */
 
 enum { TP_KVM, TP_HV, TP_XEN };
 
 #define KIND_SHIFT 56
-
-static enum class_mark hypercall_begin(const struct class_event *e, uint64_t *key)
-{
-	*key = (uint64_t)e->tp << KIND_SHIFT | (e->v[0] & ((1ull << KIND_SHIFT) - 1));
-	return e->tp > TP_XEN ? MARK_NO : MARK_AT_EXIT;
-}
 
 static void hypercall_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
 			       size_t size)
@@ -356,17 +306,10 @@ static void hypercall_describe(const struct exit_names *names __unused_arg, uint
 		 name ?: "");
 }
 
-static const struct event_class hypercall = {
-	.name = "hypercall",
-	.title = "Hypercall",
-	.tp = {
-		[TP_KVM] = { "kvm_hypercall", { "nr" } },
-		[TP_HV] = { "kvm_hv_hypercall", { "code" } },
-		[TP_XEN] = { "kvm_xen_hypercall", { "nr" } },
-	},
-	.exact = { hypercall_begin, class_end_entry },
-	.describe = hypercall_describe,
-};
+CLASS(hypercall, "hypercall", "Hypercall", MARK_AT_EXIT,
+      (uint64_t)e->tp << KIND_SHIFT | (e->v[0] & ((1ull << KIND_SHIFT) - 1)),
+      [TP_KVM] = TP("kvm_hypercall", "nr"), [TP_HV] = TP("kvm_hv_hypercall", "code"),
+      [TP_XEN] = TP("kvm_xen_hypercall", "nr"));
 
 /*
  * ---- interrupts injected into the guest, by vector ----
@@ -377,38 +320,15 @@ static const struct event_class hypercall = {
 
 #define SOFT (1u << 8) /* INTn of the guest, not an interrupt */
 
-static enum class_mark inject_begin(const struct class_event *e, uint64_t *key)
-{
-	/* v[2]: up to Linux 5.10 the only field, the vector, was named irq */
-	*key = ((e->has & 1 ? e->v[0] : e->v[2]) & 0xff) | (e->v[1] ? SOFT : 0);
-	return e->tp ? MARK_NO : MARK_KEY;
-}
-
-static void inject_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			    size_t size)
-{
-	snprintf(buf, size, "0x%02x%s", (uint32_t)key & 0xff, key & SOFT ? ":soft" : "");
-}
-
-static const struct event_class inject = {
-	.name = "inject",
-	.title = "Injected IRQ",
-	.tp = { { "kvm_inj_virq", { "vector", "soft", "irq" } } },
-	.exact = { inject_begin, class_end_entry },
-	.describe = inject_describe,
-};
+/* v[2]: up to Linux 5.10 the only field, the vector, was named irq */
+DESCRIBE(inject_describe, "0x%02x%s", (uint32_t)key & 0xff, key & SOFT ? ":soft" : "")
+CLASS(inject, "inject", "Injected IRQ", MARK_KEY,
+      ((e->has & 1 ? e->v[0] : e->v[2]) & 0xff) | (e->v[1] ? SOFT : 0),
+      TP("kvm_inj_virq", "vector", "soft", "irq"));
 
 /* ---- why KVM_RUN returned, by reason: KVM_EXIT_*, or the errno that it failed with ---- */
 
 #define FAILED (1ull << 32)
-
-static enum class_mark userspace_begin(const struct class_event *e, uint64_t *key)
-{
-	int32_t ret = (int32_t)e->v[1];
-
-	*key = ret < 0 ? FAILED | (uint32_t)-ret : (uint32_t)e->v[0];
-	return e->tp ? MARK_NO : MARK_AT_EXIT;
-}
 
 static void userspace_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
 			       size_t size)
@@ -421,31 +341,18 @@ static void userspace_describe(const struct exit_names *names __unused_arg, uint
 		snprintf(buf, size, "%s%u", key & FAILED ? "errno " : "", (uint32_t)key);
 }
 
-static const struct event_class userspace = {
-	.name = "userspace",
-	.title = "KVM_RUN returned",
-	.tp = { { "kvm_userspace_exit", { "reason", "errno" } } },
-	.exact = { userspace_begin, class_end_entry },
-	.describe = userspace_describe,
-};
+CLASS(userspace, "userspace", "KVM_RUN returned", MARK_AT_EXIT,
+      (int32_t)e->v[1] < 0 ? FAILED | -(uint32_t)e->v[1] : (uint32_t)e->v[0],
+      TP("kvm_userspace_exit", "reason", "errno"));
 
 /* ---- entries, where nothing tells how they end, by vCPU ---- */
 
-static enum class_mark entry_begin(const struct class_event *e, uint64_t *key)
-{
-	*key = (uint32_t)e->v[0];
-	return e->tp ? MARK_NO : MARK_KEY;
-}
+KEY_RULE(entry_begin, MARK_KEY, (uint32_t)e->v[0])
+DESCRIBE(entry_describe, "vCPU %u", (uint32_t)key)
 
 static enum class_mark no_end(const struct class_event *e __unused_arg, uint64_t *key __unused_arg)
 {
 	return MARK_NO;
-}
-
-static void entry_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
-			   size_t size)
-{
-	snprintf(buf, size, "vCPU %u", (uint32_t)key);
 }
 
 static const struct event_class entry = {
