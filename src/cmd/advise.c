@@ -184,14 +184,10 @@ const struct cmd cmd_advise = {
 		    "  kvmft advise --vm vm1 host.dat\n"
 		    "  kvmft advise --format json host",
 	.opts = advise_options,
-	.opts_size = sizeof(struct advise_opts),
-	VIEW_AT(struct advise_opts),
+	PRINTS(struct advise_opts),
 	.defaults = view_defaults,
 	.sessions = captures_first,
 	.run = advise_run,
 	.live = advise_live,
-	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
 	.max_args = -1,
 };

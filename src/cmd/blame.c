@@ -476,13 +476,11 @@ const struct cmd cmd_blame = {
 		  "from one event to another: from-event to-event key from-marker to-marker\n"
 		  "two clocks: tsc-offset tsc-ratio solve\n"
 		  "output: vcpu clock",
-	.opts_size = sizeof(struct blame_opts_given),
 	.syms = offsetof(struct blame_opts_given, v.syms),
-	VIEW_AT(struct blame_opts_given),
+	READS(struct blame_opts_given),
 	.defaults = blame_defaults,
 	.sessions = blame_sessions,
 	.run = blame_run,
-	.reader = true,
 	.output = blame_output,
 	.release = blame_release,
 	.max_args = -1,

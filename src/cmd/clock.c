@@ -289,13 +289,9 @@ const struct cmd cmd_clock = {
 		    "  kvmft clock --vm vm1 host.dat\n"
 		    "  kvmft clock --format json host guest=vm1",
 	.opts = clock_options,
-	.opts_size = sizeof(struct clock_opts),
-	VIEW_AT(struct clock_opts),
+	PRINTS(struct clock_opts),
 	.sessions = captures_first,
 	.run = clock_run,
 	.live = clock_live,
-	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
 	.max_args = -1,
 };

@@ -130,9 +130,12 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 
 /* In a command: where --color and --wide are, a struct page_opts. */
 #define PAGE_AT(st, m) .color = offsetof(st, m.color), .wide = offsetof(st, m.wide)
-/* ... and in a struct view_opts --quiet and --tsc-khz. */
-#define VIEW_AT(st) \
-	PAGE_AT(st, file.page_opts), .quiet = offsetof(st, v.quiet), .khz = offsetof(st, v.khz)
+/* A command whose options begin with struct sink_file file and struct view_opts v; ... */
+#define READS(st)                                                        \
+	.opts_size = sizeof(st), .reader = true, PAGE_AT(st, file.page_opts), \
+	.quiet = offsetof(st, v.quiet), .khz = offsetof(st, v.khz)
+/* ... and one that prints, to that file, and keeps nothing else. */
+#define PRINTS(st) READS(st), .output = sink_file_open, .release = sink_file_close
 
 /* struct qemu_target */
 #define QEMU_TARGET_OPTIONS(st, member)                                                            \

@@ -398,15 +398,11 @@ const struct cmd cmd_latency = {
 		  "QEMU's own events: qemu trace-events\n"
 		  "output: clock grain force",
 	.first = &latency_kinds,
-	.opts_size = sizeof(struct latency_opts),
 	.syms = offsetof(struct latency_opts, v.syms),
-	VIEW_AT(struct latency_opts),
+	PRINTS(struct latency_opts),
 	.defaults = latency_defaults,
 	.sessions = latency_sessions,
 	.run = latency_run,
-	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
 	.min_args = 1,
 	.max_args = -1,
 };

@@ -680,12 +680,10 @@ const struct cmd cmd_merge = {
 		  "two clocks: host tsc-offset tsc-ratio solve\n"
 		  "QEMU's own events: qemu trace-events\n"
 		  "output: long force",
-	.opts_size = sizeof(struct merge_opts),
 	.syms = offsetof(struct merge_opts, v.syms),
-	VIEW_AT(struct merge_opts),
+	READS(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,
-	.reader = true,
 	.output = merge_open,
 	.release = merge_release,
 	.max_args = -1,

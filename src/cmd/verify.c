@@ -143,13 +143,9 @@ const struct cmd cmd_verify = {
 	.examples = "  kvmft verify host guest\n"
 		    "  kvmft verify --tsc-offset -42051902088 host.dat guest.dat=4711",
 	.opts = verify_options,
-	.opts_size = sizeof(struct verify_opts),
-	VIEW_AT(struct verify_opts),
+	PRINTS(struct verify_opts),
 	.sessions = captures_first,
 	.run = verify_run,
-	.reader = true,
-	.output = sink_file_open,
-	.release = sink_file_close,
 	.min_args = 1,
 	.max_args = -1,
 };
