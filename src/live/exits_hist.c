@@ -21,82 +21,109 @@
 #include "exits.h"
 
 #define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
-#define MAP_MIN	      4096u   /* cells ... */
-#define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
+#define CELLS_MIN     4096u   /* cells ... */
+#define CELLS_MAX     131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
 #define RING_KB	      64u     /* not used */
 
-/* The kernel's names of maps: those of an event, and of the two maxima, must differ. */
-#define COUNT_MAP "common_pid,exit_reason"
-#define SUM_MAP	  "pid,reason:vals=hitcount,lat"
-#define SPREAD_MAP "pid,reason,lat.log2:vals=hitcount,lat"
-#define WAKE_MAP  "pid,lat.log2:vals=hitcount,lat"
-#define HALT_MAP  "common_pid,ns.log2:vals=hitcount,ns"
 #define BUCKETS_GUESS 8u /* that a reason has */
 
 /* An exit that fails this has no time; its count is elsewhere. */
 #define SANE_LAT " if " KSYNTH_LAT_SANE
 
-static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:vals=hitcount" };
+enum map_id { MAP_COUNT, MAP_SUM, MAP_SPREAD, MAP_WAKE, MAP_HALT, MAP_MAX, MAP_MAX2, MAPS };
+
+/* The kernel's names of maps, those of an event differ, and which of a cell's numbers is what. */
+static const struct {
+	const char *keys, *who, *reason;
+	uint32_t fixed;	  /* the reason, if that is no key */
+	const char *time; /* the sum; also a key: its logarithm */
+	bool log, max;
+} maps[MAPS] = {
+	[MAP_COUNT] = { "common_pid,exit_reason", "common_pid", "exit_reason" },
+	[MAP_SUM] = { "pid,reason:vals=hitcount,lat", "pid", "reason", .time = "lat" },
+	[MAP_SPREAD] = { "pid,reason,lat.log2:vals=hitcount,lat", "pid", "reason", .time = "lat",
+			 .log = true },
+	[MAP_WAKE] = { "pid,lat.log2:vals=hitcount,lat", "pid", .fixed = EXITS_WAKE, .time = "lat",
+		       .log = true },
+	[MAP_HALT] = { "common_pid,ns.log2:vals=hitcount,ns", "common_pid", .fixed = EXITS_HALT,
+		       .time = "ns", .log = true },
+	[MAP_MAX] = { "reason,pid:vals=hitcount", "pid", "reason", .max = true },
+	[MAP_MAX2] = { "pid,reason:vals=hitcount", "pid", "reason", .max = true },
+};
 
 struct exits_hist {
 	uint64_t size;	      /* cells of a map */
-	uint64_t cells;	      /* of the map of sums */
+	uint64_t cells;	      /* of the map of sums, ... */
+	enum map_id sums;     /* ... which is this one */
 	char synth[64];	      /* name of our synthetic event; "" = none */
 	char synth_wake[64];  /* likewise, for wake-ups */
-	bool spreads, halts;
-	unsigned int turn;    /* which map of maxima counts */
+	bool halts;
+	enum map_id max;      /* which map of maxima counts */
 	bool last;	      /* read() is called for the last time */
-	/* what the maps had dropped at the last reading */
-	uint64_t dropped, sum_dropped;
+	struct map_read {
+		struct exits_run *x;
+		enum map_id id;
+		uint64_t entries, dropped; /* at the last reading */
+	} read[MAPS];
 };
 
 /* ---- setting up ---- */
 
 static uint64_t map_size(const struct exits_run *x)
 {
-	uint64_t want = exits_who_count() * REASONS_GUESS, size = MAP_MIN;
+	uint64_t want = exits_who_count() * REASONS_GUESS, size = CELLS_MIN;
 
 	if (x->c->map_size.set) {
 		want = x->c->map_size.v;
 		size = 128;
 	}
-	while (size < want && size < MAP_MAX)
+	while (size < want && size < CELLS_MAX)
 		size *= 2;
 	return size;
 }
 
-static int trigger(struct exits_run *x, const char *sys, const char *name, const char *text)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+typedef int (*trigger_fn)(struct kinst *k, const char *sys, const char *name, const char *text,
+			  struct kvmft_err *err);
 
-	sbuf_add(&b, text);
-	if (x->target.filter[0] && !strcmp(sys, "kvm"))
-		sbuf_addf(&b, " if %s", x->target.filter);
-	return kinst_trigger_add(x->k, sys, name, xsbuf_text(&b), x->err);
+/* KVM's events have the target's filter, if they name the vCPU. */
+static int trigger(struct exits_run *x, trigger_fn set, const char *sys, const char *name,
+		   const char *text)
+{
+	bool all = !x->target.filter[0] || strcmp(sys, "kvm") ||
+		   !strcmp(name, event_name(EV_VCPU_WAKEUP));
+
+	return set(x->k, sys, name, all ? text : TEXTF("%s if %s", text, x->target.filter), x->err);
 }
 
-static void max_trigger(const struct exits_hist *h, unsigned int turn, char *buf, size_t size)
+static const char *map_sys(enum map_id id)
 {
-	snprintf(buf, size, "hist:keys=%s:size=%" PRIu64 ":m%u=lat:onmax($m%u).save(lat)" SANE_LAT,
-		 max_map[turn], h->size, turn, turn);
+	return id == MAP_COUNT || id == MAP_HALT ? "kvm" : "synthetic";
 }
 
-static void sum_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
+static const char *map_event(const struct exits_run *x, enum map_id id)
 {
-	snprintf(buf, size, "hist:keys=%s:size=%" PRIu64 "%s" SANE_LAT,
-		 h->spreads ? SPREAD_MAP : SUM_MAP, h->cells, more);
+	return id == MAP_COUNT  ? "kvm_exit"
+	       : id == MAP_HALT ? event_name(EV_VCPU_WAKEUP)
+	       : id == MAP_WAKE ? x->hist->synth_wake
+				: x->hist->synth;
 }
 
-static void count_trigger(const struct exits_hist *h, const char *more, char *buf, size_t size)
+static int map_set(struct exits_run *x, trigger_fn set, enum map_id id, const char *more)
 {
-	snprintf(buf, size, "hist:keys=" COUNT_MAP ":size=%" PRIu64 "%s", h->size, more);
+	const struct exits_hist *h = x->hist;
+	const unsigned int turn = id - MAP_MAX;
+
+	more = maps[id].max ? TEXTF(":m%u=lat:onmax($m%u).save(lat)", turn, turn) : more;
+	return trigger(x, set, map_sys(id), map_event(x, id),
+		       TEXTF("hist:keys=%s:size=%" PRIu64 "%s%s", maps[id].keys,
+			     id == h->sums ? h->cells : h->size, more,
+			     id == MAP_COUNT || id == MAP_HALT ? "" : SANE_LAT));
 }
 
 /* Who wakes knows whom: all threads of the host have a cell, as any may run a vCPU. */
 static int start_wakes(struct exits_run *x)
 {
 	struct exits_hist *h = x->hist;
-	char text[256];
 	int ret;
 
 	if (!x->waking)
@@ -106,23 +133,21 @@ static int start_wakes(struct exits_run *x)
 		h->synth_wake[0] = '\0';
 		return ret;
 	}
-	snprintf(text, sizeof(text), "hist:keys=" WAKE_MAP ":size=%" PRIu64 SANE_LAT, h->size);
-	ret = trigger(x, "synthetic", h->synth_wake, text);
-	snprintf(text, sizeof(text), "hist:keys=pid:wts=common_timestamp:size=%u:clock=%s",
-		 MAP_MAX / 4, x->clock);
-	ret = ret ?: trigger(x, "sched", event_name(EV_WAKING), text);
-	snprintf(text, sizeof(text),
-		 "hist:keys=common_pid:wlat=common_timestamp-$wts:size=%" PRIu64 ":clock=%s:"
-		 "onmatch(sched.%s).trace(%s,common_pid,$wlat)",
-		 MAX(h->size / 16, (uint64_t)1024), x->clock, event_name(EV_WAKING), h->synth_wake);
-	return ret ?: trigger(x, "kvm", "kvm_entry", text);
+	ret = map_set(x, kinst_trigger_add, MAP_WAKE, "");
+	ret = ret ?: trigger(x, kinst_trigger_add, "sched", event_name(EV_WAKING),
+			     TEXTF("hist:keys=pid:wts=common_timestamp:size=%u:clock=%s",
+				   CELLS_MAX / 4, x->clock));
+	return ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_entry",
+			      TEXTF("hist:keys=common_pid:wlat=common_timestamp-$wts:size=%" PRIu64
+				    ":clock=%s:onmatch(sched.%s).trace(%s,common_pid,$wlat)",
+				    MAX(h->size / 16, (uint64_t)1024), x->clock,
+				    event_name(EV_WAKING), h->synth_wake));
 }
 
 static int start_times(struct exits_run *x)
 {
 	struct exits_hist *h = x->hist;
 	uint64_t threads = MAX(h->size / 16, (uint64_t)1024);
-	char text[256];
 	int ret;
 
 	/* Types as in the fields of kvm_exit: the kernel compares them by name. */
@@ -132,23 +157,18 @@ static int start_times(struct exits_run *x)
 		h->synth[0] = '\0';
 		return ret;
 	}
-	sum_trigger(h, "", text, sizeof(text));
-	ret = trigger(x, "synthetic", h->synth, text);
-	max_trigger(h, h->turn, text, sizeof(text));
-	ret = ret ?: trigger(x, "synthetic", h->synth, text);
-	snprintf(text, sizeof(text),
-		 "hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%" PRIu64
-		 ":clock=%s",
-		 threads, x->clock);
-	ret = ret ?: trigger(x, "kvm", "kvm_exit", text);
-	snprintf(text, sizeof(text),
-		 "hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%" PRIu64 ":clock=%s:"
-		 "onmatch(kvm.kvm_exit).trace(%s,common_pid,$r,$lat)",
-		 threads, x->clock, h->synth);
-	return ret ?: trigger(x, "kvm", "kvm_entry", text);
+	ret = map_set(x, kinst_trigger_add, h->sums, "");
+	ret = ret ?: map_set(x, kinst_trigger_add, h->max, "");
+	ret = ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_exit",
+			     TEXTF("hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%"
+				   PRIu64 ":clock=%s", threads, x->clock));
+	return ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_entry",
+			      TEXTF("hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%"
+				    PRIu64 ":clock=%s:onmatch(kvm.kvm_exit)"
+				    ".trace(%s,common_pid,$r,$lat)", threads, x->clock, h->synth));
 }
 
-static int read_times(struct exits_run *x, bool last, struct khist *h);
+static int read_times(struct exits_run *x, bool last);
 
 static int hist_start(struct exits_run *x)
 {
@@ -166,8 +186,6 @@ static int hist_start(struct exits_run *x)
 	struct kinst_config c = { .clock = x->c->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
 	struct exits_hist *h;
-	struct khist times;
-	char text[256];
 	int ret;
 
 	if (!kfeat_have(x->t, "hist-triggers"))
@@ -175,9 +193,10 @@ static int hist_start(struct exits_run *x)
 				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
 	h = x->hist = xcalloc(1, sizeof(*h));
 	h->size = h->cells = map_size(x);
-	h->spreads = x->c->latency;
-	if (h->spreads)
-		h->cells = MIN(h->size * BUCKETS_GUESS, (uint64_t)MAP_MAX);
+	h->sums = x->c->latency ? MAP_SPREAD : MAP_SUM;
+	h->max = MAP_MAX;
+	if (x->c->latency)
+		h->cells = MIN(h->size * BUCKETS_GUESS, (uint64_t)CELLS_MAX);
 	c.pid = x->target.pids;
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
@@ -190,18 +209,16 @@ static int hist_start(struct exits_run *x)
 		ret = kinst_tracing(x->k, true, x->err);
 	if (!ret && x->c->time)
 		ret = start_times(x);
-	count_trigger(h, "", text, sizeof(text));
-	ret = ret ?: trigger(x, "kvm", "kvm_exit", text);
+	ret = ret ?: map_set(x, kinst_trigger_add, MAP_COUNT, "");
 	/* What was timed while triggers were set is left out: else times are more than exits. */
 	if (!ret && x->c->time)
-		ret = read_times(x, false, &times);
+		ret = read_times(x, false);
 	exits_baseline(&x->table);
 	if (!ret && x->c->latency)
 		ret = start_wakes(x);
 	if (!ret && x->c->latency && x->wakeup) {
-		snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, h->size);
-		/* It does not name the vCPU: take_halt() asks the table. */
-		ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
+		/* It does not name the vCPU: take_cell() asks the table. */
+		ret = map_set(x, kinst_trigger_add, MAP_HALT, "");
 		h->halts = !ret;
 	}
 	if (!ret)
@@ -231,197 +248,113 @@ static void hist_stop(struct exits_run *x)
 
 /* ---- reading ---- */
 
-static int hist_take_count(void *ctx, const struct khist_entry *e)
+static int take_cell(void *ctx, const struct khist_entry *e)
 {
-	struct exits_run *x = ctx;
-	uint64_t tid, reason, n;
+	const struct map_read *r = ctx;
+	const enum map_id id = r->id;
+	struct exits *t = &r->x->table;
+	uint64_t tid, reason = maps[id].fixed, n, num[2] = { 0 }; /* logarithm, sum */
+	size_t seen = 0, want = !maps[id].time ? 0 : maps[id].log ? 2 : 1;
 
-	if (!khist_get(e, "common_pid", &tid) || !khist_get(e, "exit_reason", &reason) ||
-	    !khist_get(e, "hitcount", &n) || tid > UINT32_MAX || reason > UINT32_MAX)
+	for (size_t i = 0; i < e->n && want; i++)
+		if (!strcmp(e->pair[i].name, maps[id].time) && seen++ < 2)
+			num[want == 1 || i >= e->nkeys] = e->pair[i].v;
+	if (seen != want || !khist_get(e, maps[id].who, &tid) || tid > UINT32_MAX ||
+	    (maps[id].reason && !khist_get(e, maps[id].reason, &reason)) || reason > UINT32_MAX ||
+	    !khist_get(e, maps[id].max ? "max" : "hitcount", &n) || num[0] > 64)
 		return -EBADMSG;
-	exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
+	if (maps[id].max)
+		exits_time_add(t, (uint32_t)tid, (uint32_t)reason, 0, 0, n);
+	else if (!want)
+		exits_raw(t, (uint32_t)tid, (uint32_t)reason, n);
+	else if (want == 1)
+		exits_time_raw(t, (uint32_t)tid, (uint32_t)reason, n, num[1]);
+	else if (maps[id].reason || u64map_get(&t->by_tid, tid, NULL)) /* a vCPU, by its exits */
+		exits_spread_raw(t, (uint32_t)tid, (uint32_t)reason, (unsigned int)num[0], n,
+				 num[1]);
 	return 0;
 }
 
-/* A cell of a map with a logarithm among its keys, and the sum under its name, too. */
-static int take_spread(struct exits_run *x, const struct khist_entry *e, const char *who,
-		       const char *time, uint32_t fixed)
+static int read_map(struct exits_run *x, enum map_id id)
 {
-	uint64_t tid, reason = fixed, bucket = 0, n, total = 0;
-	unsigned int seen = 0;
-
-	for (size_t i = 0; i < e->n; i++)
-		if (!strcmp(e->pair[i].name, time) && seen++ < 2)
-			*(i < e->nkeys ? &bucket : &total) = e->pair[i].v;
-	if (seen != 2 || !khist_get(e, who, &tid) || !khist_get(e, "hitcount", &n) ||
-	    (!fixed && !khist_get(e, "reason", &reason)) || tid > UINT32_MAX || reason > UINT32_MAX ||
-	    bucket > 64)
-		return -EBADMSG;
-	/* The vCPU is known by its exits. */
-	if (!fixed || u64map_get(&x->table.by_tid, tid, NULL))
-		exits_spread_raw(&x->table, (uint32_t)tid, (uint32_t)reason, (unsigned int)bucket,
-				 n, total);
-	return 0;
-}
-
-static int take_exit_spread(void *ctx, const struct khist_entry *e)
-{
-	return take_spread(ctx, e, "pid", "lat", 0);
-}
-
-static int take_wake(void *ctx, const struct khist_entry *e)
-{
-	return take_spread(ctx, e, "pid", "lat", EXITS_WAKE);
-}
-
-static int take_halt(void *ctx, const struct khist_entry *e)
-{
-	return take_spread(ctx, e, "common_pid", "ns", EXITS_HALT);
-}
-
-static int take_sum(void *ctx, const struct khist_entry *e)
-{
-	struct exits_run *x = ctx;
-	uint64_t tid, reason, n, total;
-
-	if (!khist_get(e, "pid", &tid) || !khist_get(e, "reason", &reason) ||
-	    !khist_get(e, "hitcount", &n) || !khist_get(e, "lat", &total) || tid > UINT32_MAX ||
-	    reason > UINT32_MAX)
-		return -EBADMSG;
-	exits_time_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n, total);
-	return 0;
-}
-
-static int take_max(void *ctx, const struct khist_entry *e)
-{
-	struct exits_run *x = ctx;
-	uint64_t tid, reason, max;
-
-	if (!khist_get(e, "pid", &tid) || !khist_get(e, "reason", &reason) ||
-	    !khist_get(e, "max", &max) || tid > UINT32_MAX || reason > UINT32_MAX)
-		return -EBADMSG;
-	exits_time_add(&x->table, (uint32_t)tid, (uint32_t)reason, 0, 0, max);
-	return 0;
-}
-
-static int read_map(struct exits_run *x, const char *sys, const char *event, const char *keys,
-		    khist_fn fn, struct khist *h)
-{
+	struct map_read *r = &x->hist->read[id];
+	struct khist h;
 	int ret;
 
-	khist_begin(h, keys, fn, x);
-	ret = kinst_hist_walk(x->k, sys, event, h);
+	r->x = x;
+	r->id = id;
+	khist_begin(&h, maps[id].keys, take_cell, r);
+	ret = kinst_hist_walk(x->k, map_sys(id), map_event(x, id), &h);
+	if (!ret && h.dropped > r->dropped) {
+		x->lost += id == MAP_COUNT ? h.dropped - r->dropped : 0;
+		x->lost_time |= id != MAP_COUNT;
+	}
+	r->dropped = ret ? 0 : h.dropped;
+	r->entries = h.entries;
 	if (!ret)
 		return 0;
-	return err_set(x->err, -ret, "cannot read the counts of %s:%s: %s%s", sys, event,
-		       strerror(-ret),
+	return err_set(x->err, -ret, "cannot read the counts of %s:%s: %s%s", map_sys(id),
+		       map_event(x, id), strerror(-ret),
 		       ret == -EBADMSG ? " (not as any known kernel writes them)" : "");
 }
 
 static int read_max(struct exits_run *x)
 {
-	struct exits_hist *s = x->hist;
-	unsigned int now = s->turn;
-	char text[256];
-	struct khist h;
+	struct exits_hist *h = x->hist;
+	enum map_id now = h->max;
 	int ret = 0;
 
-	if (!s->last) {
-		s->turn = !now;
-		max_trigger(s, s->turn, text, sizeof(text));
-		ret = trigger(x, "synthetic", s->synth, text);
+	if (!h->last) {
+		h->max = now == MAP_MAX ? MAP_MAX2 : MAP_MAX;
+		ret = map_set(x, kinst_trigger_add, h->max, "");
 	}
-	ret = ret ?: read_map(x, "synthetic", s->synth, max_map[now], take_max, &h);
-	x->lost_time |= !ret && h.dropped;
-	if (ret || s->last)
-		return ret;
-	max_trigger(s, now, text, sizeof(text));
-	return kinst_trigger_remove(x->k, "synthetic", s->synth, text, x->err);
+	ret = ret ?: read_map(x, now);
+	return ret || h->last ? ret : map_set(x, kinst_trigger_remove, now, "");
 }
 
-static int control(struct exits_run *x, bool sums, const char *what)
+static int empty_map(struct exits_run *x, enum map_id id)
 {
-	struct exits_hist *h = x->hist;
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	char text[256];
+	int ret = map_set(x, kinst_trigger, id, ":pause");
 
-	(sums ? sum_trigger : count_trigger)(h, what, text, sizeof(text));
-	sbuf_add(&b, text);
-	if (x->target.filter[0] && !sums)
-		sbuf_addf(&b, " if %s", x->target.filter);
-	return kinst_trigger(x->k, sums ? "synthetic" : "kvm", sums ? h->synth : "kvm_exit",
-			     xsbuf_text(&b), x->err);
-}
-
-static int read_sums(struct exits_run *x, struct khist *h)
-{
-	int ret = x->c->latency ? read_map(x, "synthetic", x->hist->synth, SPREAD_MAP,
-					   take_exit_spread, h) :
-				  read_map(x, "synthetic", x->hist->synth, SUM_MAP, take_sum, h);
-
-	x->lost_time |= !ret && h->dropped > x->hist->sum_dropped;
-	x->hist->sum_dropped = ret ? 0 : h->dropped;
-	return ret;
-}
-
-static int read_counts(struct exits_run *x, struct khist *h)
-{
-	int ret = read_map(x, "kvm", "kvm_exit", COUNT_MAP, hist_take_count, h);
-
-	if (!ret && h->dropped > x->hist->dropped)
-		x->lost += h->dropped - x->hist->dropped;
-	x->hist->dropped = ret ? 0 : h->dropped;
-	return ret;
-}
-
-static int empty_map(struct exits_run *x, bool sums, struct khist *h)
-{
-	int ret = control(x, sums, ":pause");
-
-	if (!ret)
-		ret = sums ? read_sums(x, h) : read_counts(x, h);
-	ret = ret ?: control(x, sums, ":clear");
-	return ret ?: control(x, sums, ":cont");
+	ret = ret ?: read_map(x, id);
+	ret = ret ?: map_set(x, kinst_trigger, id, ":clear");
+	x->hist->read[id].dropped = 0;
+	return ret ?: map_set(x, kinst_trigger, id, ":cont");
 }
 
 /* Exits go on meanwhile: sums are read last, so no maximum of a run is above its total. */
-static int read_times(struct exits_run *x, bool last, struct khist *h)
+static int read_times(struct exits_run *x, bool last)
 {
-	int ret = last ? read_max(x) : read_sums(x, h);
+	int ret = last ? read_max(x) : read_map(x, x->hist->sums);
 
-	return ret ?: last ? read_sums(x, h) : read_max(x);
+	return ret ?: last ? read_map(x, x->hist->sums) : read_max(x);
 }
 
 static int hist_read(struct exits_run *x, bool last)
 {
-	struct khist h, other;
+	struct exits_hist *h = x->hist;
 	uint64_t begin;
 	char text[32];
 	int ret = 0;
 
-	x->hist->last = last;
+	h->last = last;
 	/* Times first: an exit is counted before it is timed, so there are never more times. */
 	if (x->c->time)
-		ret = read_times(x, last, &h);
-	ret = ret ?: read_counts(x, &h);
-	if (!ret && x->c->latency && x->hist->synth_wake[0]) {
-		ret = read_map(x, "synthetic", x->hist->synth_wake, WAKE_MAP, take_wake, &other);
-		x->lost_time |= !ret && other.dropped;
-	}
-	if (!ret && x->c->latency && x->hist->halts) {
-		ret = read_map(x, "kvm", event_name(EV_VCPU_WAKEUP), HALT_MAP, take_halt, &other);
-		x->lost_time |= !ret && other.dropped;
-	}
-	if (ret || last || h.entries <= x->hist->size / 4 * 3 ||
-	    exits_ended(&x->table) <= h.entries / 4)
+		ret = read_times(x, last);
+	ret = ret ?: read_map(x, MAP_COUNT);
+	if (!ret && h->synth_wake[0])
+		ret = read_map(x, MAP_WAKE);
+	if (!ret && h->halts)
+		ret = read_map(x, MAP_HALT);
+	if (ret || last || h->read[MAP_COUNT].entries <= h->size / 4 * 3 ||
+	    exits_ended(&x->table) <= h->read[MAP_COUNT].entries / 4)
 		return ret;
 	/* The maps are full of threads that are gone; exits go uncounted while they are emptied. */
 	begin = util_now_ns();
-	ret = x->c->time ? empty_map(x, true, &other) : 0;
-	ret = ret ?: empty_map(x, false, &other);
+	ret = x->c->time ? empty_map(x, h->sums) : 0;
+	ret = ret ?: empty_map(x, MAP_COUNT);
 	if (ret)
 		return ret;
-	x->hist->dropped = x->hist->sum_dropped = 0;
 	exits_raw_reset(&x->table);
 	if (!x->screen.on)
 		x->note("the kernel's map was full of ended VMs and was emptied: exits of %s are not "

@@ -270,7 +270,7 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 
 /* fmt_print.c: fills step, room and room_len from the segments. */
 void plan_lower(struct fmt_plan *p);
-/* fmt_plan.c: one segment, literal or conversion, at p, where room is for all of the plan's line. */
+/* fmt_plan.c: one segment, literal or conversion, at p: there is room for the plan's line. */
 char *plan_segment(const struct pseg *s, const struct rec *rec, char *p);
 /* The entry of a P_SYMBOL with that value, or NULL. */
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);

@@ -554,7 +554,8 @@ static void lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 		step->off = field->off;
 	else
 		step->seg = s;
-	step->print = step->print ?: s->spec.conv && is_hex_bytes(s) ? step_hex_bytes : step_segment;
+	if (!step->print)
+		step->print = s->spec.conv && is_hex_bytes(s) ? step_hex_bytes : step_segment;
 	step->width = (uint8_t)s->spec.width;
 	++*i;
 }

@@ -266,7 +266,8 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 	ret = layer_done(0, caps_drop(s->caps, s->bounding), layers, err);
 	if (!ret && s->files)
 		ret = layer_done(1, landlock_enter(s), layers, err);
-	return ret ?: layer_done(2, sandbox_seccomp(sandbox_calls, s->calls, s->child), layers, err);
+	return ret ?: layer_done(2, sandbox_seccomp(sandbox_calls, s->calls, s->child), layers,
+				 err);
 }
 
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err)

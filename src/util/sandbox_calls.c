@@ -220,7 +220,7 @@ const struct sandbox_call sandbox_calls[] = {
 	ANY(fork, LOOKER),
 #endif
 #else
-	/* The leak checker runs in a process of its own and traces; a symbolizer writes its reports. */
+	/* The leak checker is a process of its own and traces; a symbolizer writes reports. */
 	ANY(clone, ALL),
 	ANY(set_robust_list, ALL),
 	ANY(rseq, ALL),
