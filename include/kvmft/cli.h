@@ -197,6 +197,8 @@ extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 void cli_say(const char *cmd, const char *text);
 /* The note_fn of the commands: "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
+/* For remarks, which say nothing of losses or errors: cli_note() or, with -q, nothing. */
+note_fn *cli_remarks(bool quiet);
 /* The same in the place of progress that is shown on a terminal, from the cursor on. */
 void cli_note_over(const char *fmt, ...) __printf(1, 2);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */

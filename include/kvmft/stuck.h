@@ -134,6 +134,7 @@ struct stuck_config {
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */
 	struct opt_u64 ns, khz;
+	note_fn *remark;   /* for what is no loss */
 	uint64_t begin_ns; /* CLOCK_MONOTONIC; what the default takes is from then on */
 	bool json;
 	unsigned int width; /* of the terminal that the text is for; 0 = not for one */

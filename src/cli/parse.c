@@ -380,6 +380,15 @@ void cli_note(const char *fmt, ...)
 	va_end(ap);
 }
 
+static void cli_note_not(const char *fmt __unused_arg, ...)
+{
+}
+
+note_fn *cli_remarks(bool quiet)
+{
+	return quiet ? cli_note_not : cli_note;
+}
+
 void cli_note_over(const char *fmt, ...)
 {
 	va_list ap;

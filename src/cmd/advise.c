@@ -75,7 +75,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 		return err_why(err, ret, "cannot read %s", path);
 	clockcheck_finish(d->c);
 	advise_finish(d->a);
-	pairing_tell_assumed(v->p, cli_note);
+	pairing_tell_assumed(v->p, cli_remarks(o->v.quiet));
 	ret = view_tell(v, true, &d->whole);
 	if (hostmap_floating(v->p->map))
 		cli_note("%s: %s", hostmap_floating(v->p->map), HOSTMAP_FLOATING);

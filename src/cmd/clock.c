@@ -259,11 +259,11 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = clock_walk(&v, c);
 	}
 	if (!ret) {
-		pairing_tell_assumed(v.p, cli_note);
+		pairing_tell_assumed(v.p, cli_remarks(o->v.quiet));
 		(void)pairing_summary(v.p, true, cli_note);
 		for (size_t i = 1; i < tl_sources(v.p->t); i++) /* how far its events can tell */
 			view_tell_alignment(&v, tl_source(v.p->t, i)->vm,
-					    tl_source(v.p->t, i)->label, false);
+					    tl_source(v.p->t, i)->label, o->v.quiet);
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}

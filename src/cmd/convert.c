@@ -10,7 +10,7 @@
 
 struct convert_opts {
 	const char *from, *to;
-	bool range;
+	bool range, quiet;
 	struct convert_params p;
 	struct str_list given;
 	/* The VMs of this machine, read before the sandbox, which hides other processes. */
@@ -382,7 +382,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	v.cycles = clock_in_cycles(v.c.from);
 	ret = convert_captures(&v.c, err) ?: use_live(&v.c, v.o, err) ?: convert_given(&v.c, err);
 	if (!ret && v.c.guest && v.c.map)
-		pairing_tell_match(v.c.map, v.c.guest, &v.c.match, cli_note);
+		pairing_tell_match(v.c.map, v.c.guest, &v.c.match, cli_remarks(v.o->quiet));
 	if (!ret && clock_route_find(&v.c.clock, v.c.from, v.c.to, &v.route, &missing)) {
 		struct clock_missing m = clock_missing(&v.c.clock, missing);
 		const char *vm = clock_is_guest(missing) ? v.c.vm : "";
@@ -465,6 +465,7 @@ const struct cmd cmd_convert = {
 		  "what there is without a capture: tsc-offset tsc-ratio solve pvclock "
 		  "sched-offset kernel-sched-offset mono-raw sched-line",
 	.opts_size = sizeof(struct convert_opts),
+	.quiet = offsetof(struct convert_opts, quiet),
 	.khz = offsetof(struct convert_opts, p.tsc_khz),
 	.sessions = convert_sessions,
 	.run = convert_run,

@@ -95,6 +95,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	c->file = outfile_arg(c->file);
+	c->remark = cli_remarks(c->quiet);
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
@@ -139,6 +140,7 @@ const struct cmd cmd_exits = {
 	.groups = "pid vm alltids interval count time latency top format per\n"
 		  "less usual: vcpu tids output engine",
 	.opts_size = sizeof(struct exits_config),
+	.quiet = offsetof(struct exits_config, quiet),
 	.run = exits_cmd,
 	.max_args = 1,
 };

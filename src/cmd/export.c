@@ -237,8 +237,9 @@ static int export_db(struct view *v, const struct export_opts *o, bool *complete
 		cli_note("%s", db_lacks(f.db));
 		*whole = false;
 	}
-	if (!ret && !o->v.quiet)
-		cli_note("%llu rows: sqlite3 %s", (unsigned long long)db_rows(f.db), o->output);
+	if (!ret)
+		cli_remarks(o->v.quiet)("%llu rows: sqlite3 %s", (unsigned long long)db_rows(f.db),
+					o->output);
 	if (ret && !err->text[0])
 		err_why(err, ret, "cannot write %s", o->output);
 	db_free(f.db);

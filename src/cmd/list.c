@@ -11,6 +11,7 @@
 
 struct list_opts {
 	int format;
+	bool quiet;
 };
 
 static const struct opt list_options[] = {
@@ -180,7 +181,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	ret = sink_print(&b, stdout, err);
 	if (!ret) {
 		if (l->n && l->debugfs_text)
-			cli_note("%s", l->debugfs_text);
+			cli_remarks(o->quiet)("%s", l->debugfs_text);
 		if (l->truncated)
 			cli_note("there are more VMs than can be listed");
 		if (l->n && l->n_hidden)
@@ -203,5 +204,6 @@ const struct cmd cmd_list = {
 		    "  kvmft list --format json",
 	.opts = list_options,
 	.opts_size = sizeof(struct list_opts),
+	.quiet = offsetof(struct list_opts, quiet),
 	.run = list_run,
 };

@@ -550,8 +550,7 @@ static int merge_tell(struct merge *m, bool *complete)
 	bool slip;
 	int ret;
 
-	if (!o->v.quiet)
-		pairing_tell_assumed(m->v.p, cli_note);
+	pairing_tell_assumed(m->v.p, cli_remarks(o->v.quiet));
 	*complete = pairing_summary(m->v.p, o->v.quiet, cli_note);
 	*complete = qemu_traces_summary(&m->v.q, t, o->v.quiet) && *complete;
 	*complete = view_whole(&m->v) && *complete;
@@ -575,8 +574,8 @@ static int merge_tell(struct merge *m, bool *complete)
 			cli_note("%s", b.s ?: "out of memory");
 		sbuf_reset(&b);
 	}
-	if (m->o->pick.context.set && !m->o->v.quiet)
-		cli_note("%llu matches", (unsigned long long)pick_matches(m->pick));
+	if (m->o->pick.context.set)
+		cli_remarks(m->o->v.quiet)("%llu matches", (unsigned long long)pick_matches(m->pick));
 	if (pick_dropped(m->pick))
 		cli_note("%llu lines of context were left out: too large to be kept",
 			 (unsigned long long)pick_dropped(m->pick));

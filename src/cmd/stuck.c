@@ -15,6 +15,7 @@ struct stuck_opts {
 	struct stuck_config c;
 	struct guest_syms_opts syms;
 	int format;
+	bool quiet;
 	struct page_opts page;
 };
 
@@ -83,6 +84,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	o->c.json = o->format == 1;
 	o->c.width = page_width(&o->page);
 	o->c.begin_ns = util_now_ns();
+	o->c.remark = cli_remarks(o->quiet);
 	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
 		return err_usage(
 			err, "options --seconds and --engine are for a live look, not for --input");
@@ -122,6 +124,7 @@ const struct cmd cmd_stuck = {
 	.opts = stuck_options,
 	.opts_size = sizeof(struct stuck_opts),
 	PAGE_AT(struct stuck_opts, page),
+	.quiet = offsetof(struct stuck_opts, quiet),
 	.khz = offsetof(struct stuck_opts, c.khz),
 	.syms = offsetof(struct stuck_opts, syms),
 	.sessions = stuck_sessions,

@@ -168,7 +168,7 @@ const struct cmd cmd_trace = {
 		"  kvmft trace -e kvm:kvm_exit --vm vm1 -N 20\n"
 		"  kvmft trace -e kvm:kvm_userspace_exit --clock realtime\n"
 		"  kvmft trace -e 'kvm:kvm_msr/ecx==0x11/' --kvmclock vm1 --pvclock guest\n"
-		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-options '-e sched:sched_switch'\n"
+		"  kvmft trace -e kvm:kvm_exit --guest vm1 --guest-options '-e sched:*'\n"
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,

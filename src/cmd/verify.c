@@ -112,7 +112,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = verify_judge(&v, err);
 	}
 	if (!ret) {
-		pairing_tell_assumed(v.p, cli_note);
+		pairing_tell_assumed(v.p, cli_remarks(o->v.quiet));
 		verify_print[MAX(o->format, 0)](&v, &b);
 		ret = sink_print(&b, o->file.page.f, err);
 	}

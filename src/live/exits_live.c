@@ -334,7 +334,7 @@ static int wait_loop(struct exits_run *x)
 	top_end(x);
 	ret = show_interval(x, true);
 	if (!ret && x->end == EXITS_TARGET_GONE)
-		x->note("%s ended", x->target.pid ? "the VM" : "what kvmft counted");
+		x->c->remark("%s ended", x->target.pid ? "the VM" : "what kvmft counted");
 	return ret;
 }
 
@@ -400,7 +400,7 @@ static int exits_prepare(struct exits_run *x)
 	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;
 	if (x->c->engine >= 0)
-		x->note("the kernel cannot count: %s", x->err->text);
+		x->c->remark("the kernel cannot count: %s", x->err->text);
 	x->engine->stop(x);
 	*x->err = (struct kvmft_err){ .text = "" };
 	sbuf_free(&x->engine_text);

@@ -50,7 +50,7 @@ size_t exits_who_count(void)
 static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const char *what)
 {
 	if (!x->screen.on && x->begin_ns && !x->target.pid && !x->target.ntid)
-		x->note("VM %s%s%s%s %s", vm->sel, vm->name ? " (" : "", vm->name ?: "",
+		x->c->remark("VM %s%s%s%s %s", vm->sel, vm->name ? " (" : "", vm->name ?: "",
 			 vm->name ? ")" : "", what);
 }
 

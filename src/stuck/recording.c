@@ -192,7 +192,7 @@ static int recording_walk(struct stuck *s)
 	uint32_t recorded;
 
 	if (!ret && from) {
-		s->note("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
+		s->c->remark("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
 		tl_window(r->t, from, UINT64_MAX);
 	}
 	ret = ret ?: tl_start(r->t, s->err);
@@ -263,10 +263,11 @@ bool stuck_recording_note(const struct stuck *s)
 			"-M): nothing is sure", r->cap->path);
 	evidence_remedy(s->lacks, &b);
 	if (s->lacks)
-		s->note("whether a vCPU %s is not recorded: %s",
-			s->lacks & EVID_TAKES ? "takes interrupts, or what its thread did otherwise,"
-					      : "was starved, stopped, blocked or in its VMM",
-			b.s ?: "");
+		s->c->remark("whether a vCPU %s is not recorded: %s",
+			     s->lacks & EVID_TAKES
+				     ? "takes interrupts, or what its thread did otherwise,"
+				     : "was starved, stopped, blocked or in its VMM",
+			     b.s ?: "");
 	return incomplete;
 }
 

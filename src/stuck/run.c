@@ -516,7 +516,7 @@ static int result(struct stuck *s, struct sbuf *out)
 			stuck_timers_read(&s->timers);
 	}
 	if (s->cut)
-		s->note("ended by a signal: what was seen until then");
+		s->c->remark("ended by a signal: what was seen until then");
 	if (s->vms->n_hidden && !s->only)
 		s->note("%s", vm_list_hidden(s->vms, hidden, sizeof(hidden)));
 	lacks = s->recording && stuck_recording_note(s);

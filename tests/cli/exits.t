@@ -81,6 +81,9 @@ run "$kvmft" exits -t 999999999 1
 status_is 1 "a thread that is not there"
 run "$kvmft" exits -t $$ 1
 status_is 1 "a thread of no VM"
+cp "$err" "$tmp/letter.err"
+run "$kvmft" exits --tid $$ 1
+ok "... --tid, as kvmexit has it, says the same" cmp "$tmp/letter.err" "$err"
 err_has "TID $$ .* is not a VM" "... is reported"
 # Root in a container may lack the right to look at others: what we may look at is reported all the same.
 if command -v setpriv >/dev/null; then

@@ -33,6 +33,24 @@ else
 	skip "... also while a VM lives" "no VM can be run here"
 fi
 
+# ---- -q: no remarks, of whatever command ----
+
+# An offset that was found, and a guest that was guessed, are told; a lost event is, with -q too.
+cp "$golden"/foreign/pair/*.dat .
+for what in "verify --solve --tsc-khz 2000000 host.dat guest.dat" "clock --tsc-khz 2000000 host.dat guest.dat" \
+	"convert --from guest-tsc --to host-tsc -i host.dat -i guest.dat 1000000000" "stuck -i host"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" $what
+	if grep -q zstd "$err"; then
+		skip "$what -q" "$(head -n 1 "$err")"
+		continue
+	fi
+	err_has "." "${what%% *} remarks something"
+	# shellcheck disable=SC2086
+	run "$kvmft" ${what%% *} -q ${what#* }
+	is "$(cat "$err")" "" "... with -q nothing"
+done
+
 # ---- a slip of the finger is no result ----
 
 run "$kvmft" merge -e kvm_exti host guest=one

@@ -250,7 +250,7 @@ wrong "option without its argument, long" "option --output needs an argument" re
 wrong "option without its argument, short" "option -o needs an argument" record -o
 wrong "argument for a flag" "option --quiet takes no argument" record --quiet=yes
 wrong "argument for --help" "option --help takes no argument" record --help=yes
-wrong "beginning of two options" "option --out is ambiguous" record --out=x
+wrong "beginning of two options" "option --m is ambiguous" record --m=x
 wrong "help of an unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh'" help qemu xyzzy-plugh
 wrong "too many operands" "too many operands: kvmft exits \[OPTIONS\] \[DURATION\]$" exits 1 2
 wrong "operands for a command without" "too many operands" reset something
