@@ -64,6 +64,7 @@ enum event_role {
 	EV_WAKING,	   /* pid */
 	EV_WAKEUP,	   /* pid, target_cpu, comm */
 	EV_WAKEUP_NEW,	   /* pid, target_cpu, comm */
+	EV_MOVE,	   /* pid, dest_cpu; a task gets another CPU's queue */
 	EV_EXEC,	   /* pid; a program becomes another one */
 	EV_NEWTASK,	   /* pid, clone_flags */
 	EV_RQ_ISSUE,	   /* dev, sector, nr_sector, bytes, rwbs */

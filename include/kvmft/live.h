@@ -97,7 +97,7 @@ enum exits_engine_choice { EXITS_ENGINE_AUTO, EXITS_ENGINE_KERNEL, EXITS_ENGINE_
 struct exits_config {
 	struct opt_u64 duration, pid, vcpu, interval, count, map_size;
 	const char *tids, *vm, *file;
-	bool alltids, time, latency, top, quiet;
+	bool alltids, time, latency, top, steal, quiet;
 	note_fn *remark; /* for what is no loss */
 	/* enum exits_format, enum exits_engine_choice, 1: of VMs, not threads; -1 = not given */
 	int format, engine, per_vm;

@@ -15,6 +15,7 @@
 #include "kvmft/hostmap.h"
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
+#include "kvmft/steal.h"
 #include "kvmft/timeline.h"
 #include "kvmft/qemu.h"
 
@@ -325,6 +326,9 @@ extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
 /* Appends the table. OpenMetrics needs a view since counting began. 0, -ENOMEM, or flush's. */
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx) __must_check;
+/* The same of who takes the CPU from VMs; of the view only e is looked at, for their names. */
+int steal_print(enum exits_format f, const struct exits_page *p, const struct steal *s,
+		struct sbuf *b, exits_flush flush, void *ctx) __must_check;
 
 /*
  * ---- the files of a reader's -o ----

@@ -25,6 +25,9 @@ static const struct opt exits_options[] = {
 	       "add total, average and maximum time from exit to entry"),
 	OPTION(0, "latency", OPT_FLAG, struct exits_config, latency, NULL,
 	       "add distributions of these times, and of those of halts and wake-ups"),
+	OPTION(0, "steal", OPT_FLAG, struct exits_config, steal, NULL,
+	       "not exits, but who takes the CPU from each VM: other VMs, tasks, interrupts,\n"
+	       "a limit of its cgroup"),
 	OPTION(0, "top", OPT_FLAG, struct exits_config, top, NULL,
 	       "a table that fills the terminal and is refreshed; q quits"),
 	FORMAT_OPTION(struct exits_config, exits_format_names),
@@ -89,6 +92,26 @@ static int check_target(const struct exits_config *c, struct kvmft_err *err)
 	return 0;
 }
 
+/* What means nothing where no exits are counted. */
+static int check_steal(const struct exits_config *c, struct kvmft_err *err)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} opt[] = {
+		{ "--time", c->time && !c->latency }, { "--latency", c->latency },
+		{ "--top", c->top },		      { "-a", c->alltids },
+		{ "--per", c->per_vm >= 0 },	      { "--engine", c->engine >= 0 },
+		{ "--map-size", c->map_size.set },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
+		if (opt[i].given)
+			return err_usage(err, "options --steal and %s exclude each other",
+					 opt[i].name);
+	return 0;
+}
+
 static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct exits_config *c = opts;
@@ -98,6 +121,9 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	c->remark = cli_remarks(c->quiet);
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
+	ret = c->steal ? check_steal(c, err) : 0;
+	if (ret)
+		return ret;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m; a VM is "
 				      "chosen with --vm", argv[0]);
@@ -134,10 +160,12 @@ const struct cmd cmd_exits = {
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
 		"  kvmft exits --top --latency\n"
+		"  kvmft exits --steal --interval 1\n"
 		"  kvmft exits --interval 15 --per vm --format prometheus \\\n"
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
-	.groups = "pid vm alltids interval count time latency top format per\n"
+	.groups = "pid vm alltids interval count time latency steal top format per
+"
 		  "less usual: vcpu tids output engine",
 	.opts_size = sizeof(struct exits_config),
 	.quiet = offsetof(struct exits_config, quiet),

@@ -56,6 +56,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_WAKING] = { "sched", "sched_waking", "pid" },
 	[EV_WAKEUP] = { "sched", "sched_wakeup", "pid target_cpu comm" },
 	[EV_WAKEUP_NEW] = { "sched", "sched_wakeup_new", "pid target_cpu comm" },
+	[EV_MOVE] = { "sched", "sched_migrate_task", "pid dest_cpu" },
 	[EV_EXEC] = { "sched", "sched_process_exec", "pid" },
 	[EV_NEWTASK] = { "task", "task_newtask", "pid clone_flags" },
 	[EV_RQ_ISSUE] = { "block", "block_rq_issue",

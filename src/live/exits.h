@@ -6,6 +6,7 @@
  * exits_who.c     whose exits: the target, and which thread is whose vCPU
  * exits_hist.c    engine 1: the kernel counts, in hist triggers
  * exits_drain.c   engine 2: the events are read and counted here
+ * exits_steal.c   --steal: not exits, but who has the CPU that vCPUs want
  */
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
 #include "kvmft/results.h"
+#include "kvmft/steal.h"
 #include "kvmft/vm.h"
 #include "kvmft/live.h"
 
@@ -31,10 +33,12 @@ struct exits_engine {
 	void (*stop)(struct exits_run *x); /* also after a start() that failed */
 };
 
-extern const struct exits_engine exits_engine_hist, exits_engine_drain;
+extern const struct exits_engine exits_engine_hist, exits_engine_drain,
+	exits_engine_steal;
 
 struct exits_hist;
 struct exits_drain;
+struct exits_steal;
 
 /* Whose exits. All zero: everybody's. */
 struct exits_target {
@@ -80,6 +84,8 @@ struct exits_run {
 	const struct exits_engine *engine;
 	struct exits_hist *hist;
 	struct exits_drain *drain;
+	struct exits_steal *steal; /* NULL: exits are counted */
+	struct steal taken;
 	struct sbuf engine_text; /* for -V */
 	uint64_t lost;		 /* exits that were not counted */
 	bool lost_time;		 /* some that were counted are not in the times */
@@ -96,6 +102,13 @@ struct exits_run {
 		bool keys;
 	} screen;
 };
+
+/* ---- exits_steal.c ---- */
+
+/* Adds the events that it needs to x->events. 0 or -errno with x->err set. */
+int exits_steal_events(struct exits_run *x);
+/* x->vms is new. */
+int exits_steal_look(struct exits_run *x);
 
 /* ---- exits_who.c: 0 or -errno with x->err set ---- */
 

@@ -70,10 +70,14 @@ static int show_page(struct exits_run *x, int fd)
 	bool counters = format == EXITS_OPENMETRICS || format == EXITS_PROMETHEUS;
 	struct show_to to = { .x = x, .fd = fd };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct exits_view v;
+	struct exits_view v = { .e = &x->table };
 	struct exits_page p;
 	int ret;
 
+	if (x->steal) {
+		page_fill(x, &v, &p);
+		return steal_print(format, &p, &x->taken, &b, show_flush, &to);
+	}
 	exits_view_make(&x->table, x->c->per_vm > 0 ? EXITS_BY_VM : x->target.group, counters,
 			counters ? show_present : exits_wanted, x, &v);
 	page_fill(x, &v, &p);
@@ -285,6 +289,8 @@ static int show_interval(struct exits_run *x, bool last)
 		return ret;
 	x->tables++;
 	exits_interval(&x->table);
+	if (x->steal)
+		steal_interval(&x->taken);
 	x->interval_ns = util_now_ns();
 	if (x->c->count.set && x->tables >= x->c->count.v && !x->end)
 		x->end = EXITS_COUNT;
@@ -344,9 +350,9 @@ static int prepare_events(struct exits_run *x)
 {
 	static const char *const clocks[] = { "mono_raw", "mono", "local" };
 	static const enum event_role wakes[] = { EV_WAKING, EV_VCPU_WAKEUP };
-	int ret = kevent_kvm_check(x->t, x->err);
+	int ret = x->c->steal ? exits_steal_events(x) : kevent_kvm_check(x->t, x->err);
 
-	if (!ret && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
+	if (!ret && !x->c->steal && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
 		ret = -ENOMEM;
 	if (!ret && x->c->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
 		ret = -ENOMEM;
@@ -362,14 +368,15 @@ static int prepare_events(struct exits_run *x)
 		return ret;
 	x->exit = event_find(x->fmt, EV_EXIT, 0);
 	x->entry = event_find(x->fmt, EV_ENTRY, 0);
-	if (!x->exit->ev || (!x->entry->ev && x->c->time))
-		return err_lack(x->err, EBADMSG,
-				"the format of kvm_exit or kvm_entry cannot be understood");
+	if (x->c->steal ? !event_find(x->fmt, EV_SWITCH, 5)->ev
+			: !x->exit->ev || (!x->entry->ev && x->c->time))
+		return err_lack(x->err, EBADMSG, "the format of %s cannot be understood",
+				x->c->steal ? "sched_switch" : "kvm_exit or kvm_entry");
 	x->waking = event_find(x->fmt, EV_WAKING, 1)->ev;
 	x->wakeup = event_find(x->fmt, EV_VCPU_WAKEUP, 1)->ev;
 	exit_names_init(&x->names, x->exit->ev, NULL);
 	x->isa = session_isa(&x->names);
-	if (!x->c->time)
+	if (!x->c->time && !x->c->steal)
 		return 0;
 	/* Clocks in ns; measuring the rate of a TSC would take a tenth of a second. */
 	for (size_t i = 0; i < ARRAY_SIZE(clocks) && !x->clock; i++)
@@ -395,9 +402,11 @@ static int exits_prepare(struct exits_run *x)
 	ret = ret ?: exits_target_find(x);
 	if (ret)
 		return ret;
-	x->engine = x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
+	x->engine = x->c->steal			       ? &exits_engine_steal
+		    : x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain
+							: &exits_engine_hist;
 	ret = x->engine->start(x);
-	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
+	if (!ret || x->engine != &exits_engine_hist || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;
 	if (x->c->engine >= 0)
 		x->c->remark("the kernel cannot count: %s", x->err->text);
@@ -418,7 +427,9 @@ static int exits_result(struct exits_run *x)
 	enum exit_isa of;
 	int ret;
 
-	if (x->lost)
+	if (x->steal && (x->lost || x->lost_unknown))
+		x->note("events are missing: what was taken meanwhile is not in the figures");
+	else if (x->lost)
 		x->note("%" PRIu64 "%s exits were not counted (%s)", x->lost,
 			x->lost_unknown ? " or more" : "",
 			x->engine == &exits_engine_hist ? "the kernel's map was full; --engine user needs none"
@@ -429,7 +440,7 @@ static int exits_result(struct exits_run *x)
 		x->note("some exits were counted but not timed: the kernel's map of times was full");
 	if (x->lost || x->lost_unknown || x->lost_time)
 		return KVMFT_INCOMPLETE;
-	if (x->end == EXITS_READER_GONE || x->seen)
+	if (x->end == EXITS_READER_GONE || x->seen || (x->steal && x->table.nvm))
 		return KVMFT_OK;
 	all = !x->target.pid && !x->target.ntid;
 	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
@@ -466,16 +477,17 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 		top_begin(&x);
 	if (!ret) {
 		bool seen = isatty(STDERR_FILENO) && !x.screen.on;
+		const char *what = c->steal ? "CPU time taken" : "exit reasons";
 		uint64_t begun = util_now_ns();
 		char text[32];
 
 		if (c->engine >= 0)
 			note("%s", x.engine_text.s ?: x.engine->name);
 		if (seen && c->duration.set)
-			note("exit reasons of %s, for %s", x.target.title.s,
+			note("%s of %s, for %s", what, x.target.title.s,
 			     str_ns(text, sizeof(text), c->duration.v));
 		else if (seen)
-			note("exit reasons of %s... Ctrl-C ends%s", x.target.title.s,
+			note("%s of %s... Ctrl-C ends%s", what, x.target.title.s,
 			     c->interval.set ? "" : " and shows them");
 		ret = exits_who_scan(&x);
 		x.begin_ns = x.interval_ns = begun;

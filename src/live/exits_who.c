@@ -133,7 +133,7 @@ int exits_who_list(struct exits_run *x, bool all)
 }
 
 /* The table learns from x->vms. */
-static void who_update(struct exits_run *x)
+static int who_update(struct exits_run *x)
 {
 	struct exits *e = &x->table;
 
@@ -149,6 +149,7 @@ static void who_update(struct exits_run *x)
 	}
 	for (size_t i = 0; i < x->vms->n; i++)
 		who_vm(x, &x->vms->vm[i]);
+	return x->steal ? exits_steal_look(x) : 0;
 }
 
 int exits_who_scan(struct exits_run *x)
@@ -156,9 +157,7 @@ int exits_who_scan(struct exits_run *x)
 	/* The target may have needed the first list. */
 	int ret = x->begin_ns || !x->vms ? exits_who_list(x, false) : 0;
 
-	if (!ret)
-		who_update(x);
-	return ret;
+	return ret ?: who_update(x);
 }
 
 int exits_who_new(struct exits_run *x)
@@ -173,9 +172,7 @@ int exits_who_new(struct exits_run *x)
 			i++;
 		if (i >= e->nthread)
 			break;
-		ret = exits_who_list(x, all);
-		if (!ret)
-			who_update(x);
+		ret = exits_who_list(x, all) ?: who_update(x);
 	}
 	/* Threads that the list of VMs does not have. */
 	for (size_t i = x->looked; i < e->nthread; i++) {

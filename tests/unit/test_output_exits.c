@@ -284,13 +284,88 @@ static void test_pieces(void **state __unused_arg)
 	fixture_close(&f);
 }
 
+static const char *print_steal(struct fixture *f, const struct steal *s, enum exits_format format)
+{
+	f->v.e = &f->e;
+	f->p.view = &f->v;
+	sbuf_reset(&f->b);
+	assert_int_equal(steal_print(format, &f->p, s, &f->b, keep, NULL), 0);
+	return f->b.s;
+}
+
+static void test_steal(void **state __unused_arg)
+{
+	struct steal_cell cell[16] = {
+		{ .vm = 1, .kind = STEAL_IRQ, .by = STEAL_NONE, .ns = 2000000 },
+		{ .vm = 1, .kind = STEAL_VM, .by = 0, .ns = 1500000, .shown = 500000 },
+		{ .vm = 0, .kind = STEAL_TASK, .by = STEAL_NONE, .comm = "a\"b", .ns = 500000123 },
+		{ .vm = 0, .kind = STEAL_THROTTLED, .by = STEAL_NONE, .ns = 7, .shown = 7 },
+	};
+	struct steal s = { .cell = cell, .ncell = 4, .begin = 1000000000, .now = 3000000000, .gaps = 2,
+			   .gaps_shown = 2 };
+	struct fixture f;
+
+	fixture_open(&f, false);
+	f.e.vm[1].ended = 2;
+	assert_string_equal(print_steal(&f, &s, EXITS_TEXT),
+		"VM              KIND      TAKEN BY    MS/S TOTAL(ms)\n"
+		"vm1             task      a\"b      250.000   500.000\n"
+		"a\"b,\\c\xff (ended) interrupt -          1.000     2.000\n"
+		"a\"b,\\c\xff (ended) vm        vm1        0.500     1.000\n");
+	s.odd = 1;
+	assert_string_equal(print_steal(&f, &s, EXITS_JSON),
+		"{\"target\":\"all threads\",\"time\":1700000000.123,\"seconds\":2.000,\"lost\":7,"
+		"\"lost_unknown\":true,\"lower_bound\":true,\"steal\":["
+		"{\"vm\":\"100-11\",\"name\":\"vm1\",\"uuid\":\"aa-bb\",\"kind\":\"task\",\"by\":\"a\\\"b\","
+		"\"by_vm\":null,\"waited\":true,\"ms_per_second\":250.000,\"taken_ns\":500000123},"
+		"{\"vm\":\"200-11\",\"name\":\"a\\\"b,\\\\c\\u00ff\",\"uuid\":null,\"kind\":\"interrupt\","
+		"\"by\":null,"
+		"\"by_vm\":null,\"waited\":false,\"ms_per_second\":1.000,\"taken_ns\":2000000},"
+		"{\"vm\":\"200-11\",\"name\":\"a\\\"b,\\\\c\\u00ff\",\"uuid\":null,\"kind\":\"vm\",\"by\":\"vm1\","
+		"\"by_vm\":\"100-11\",\"waited\":true,\"ms_per_second\":0.500,\"taken_ns\":1000000}]}\n");
+	assert_non_null(strstr(print_steal(&f, &s, EXITS_TEXT),
+		"\n# events are missing: all these are lower bounds\n"));
+	assert_non_null(strstr(print_steal(&f, &s, EXITS_CSV),
+		"time,seconds,vm,name,uuid,kind,by,by_vm,waited,ms_per_second,taken_us\n"
+		"1700000000.123,2.000,100-11,vm1,aa-bb,task,\"a\"\"b\",,1,250.000,500000.123\n"));
+	/* Since the beginning, and of VMs that run, or whose end was in no table yet. */
+	assert_string_equal(print_steal(&f, &s, EXITS_OPENMETRICS),
+		"# TYPE kvm_cpu_taken_seconds counter\n"
+		"# UNIT kvm_cpu_taken_seconds seconds\n"
+		"# HELP kvm_cpu_taken_seconds Time in which another one had the CPU that a vCPU wanted.\n"
+		"kvm_cpu_taken_seconds_total{vm=\"100-11\",name=\"vm1\",uuid=\"aa-bb\",kind=\"task\",by=\"a\\\"b\","
+		"by_vm=\"\"} 0.500000123\n"
+		"kvm_cpu_taken_seconds_total{vm=\"100-11\",name=\"vm1\",uuid=\"aa-bb\",kind=\"throttled\",by=\"\","
+		"by_vm=\"\"} 0.000000007\n"
+		"kvm_cpu_taken_seconds_total{vm=\"200-11\",name=\"a\\\"b,\\\\c?\",uuid=\"\",kind=\"interrupt\","
+		"by=\"\",by_vm=\"\"} 0.002000000\n"
+		"kvm_cpu_taken_seconds_total{vm=\"200-11\",name=\"a\\\"b,\\\\c?\",uuid=\"\",kind=\"vm\",by=\"vm1\","
+		"by_vm=\"100-11\"} 0.001500000\n"
+		"# TYPE kvm_cpu_taken_gaps counter\n"
+		"# HELP kvm_cpu_taken_gaps Losses of events, over which nothing is counted.\n"
+		"kvm_cpu_taken_gaps_total 3\n# EOF\n");
+	f.e.vm[1].ended = 3;
+	assert_null(strstr(print_steal(&f, &s, EXITS_PROMETHEUS), "200-11\",name"));
+	assert_non_null(strstr(f.b.s, "# TYPE kvm_cpu_taken_seconds_total counter\n"));
+	/* Text has ten rows of a VM, and one of the others. */
+	for (unsigned int i = 4; i < 16; i++) {
+		cell[i] = (struct steal_cell){ .kind = STEAL_TASK, .by = STEAL_NONE, .ns = i * 1000 };
+		snprintf(cell[i].comm, STEAL_COMM, "t%u", i);
+	}
+	s.ncell = 16;
+	assert_non_null(strstr(print_steal(&f, &s, EXITS_TEXT),
+		"vm1             task      t7           0.003     0.007\n"
+		"vm1             -         (3 others)   0.007     0.015\n"));
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),	    cmocka_unit_test(test_text_time),
 		cmocka_unit_test(test_json),	    cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_openmetrics), cmocka_unit_test(test_spread),
-		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_steal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * exits_steal.c: the engine of --steal. The scheduler's events are recorded into a ring of our own,
+ * read every few milliseconds, and fed to exits/steal.c in time order.
+ *
+ * All switches are needed of the CPUs on which vCPUs may run: while one waits, any thread may take
+ * its CPU, and which CPU that is changes. Wake-ups, moves and interrupts matter of vCPUs' threads
+ * only: the kernel's filter lets through a few ranges of thread ids that have them all. While there
+ * are no VMs, nothing passes.
+ */
+#include "exits.h"
+
+#include <sched.h>
+
+#define SUBBUF_KB 64u
+#define TICK_MS	  20u
+#define RANGES	  8u
+#define NOTHING	  "0"
+#define LONG_BITS (8 * sizeof(long))
+
+static const struct {
+	const char *sys, *name;
+	const char *field; /* that has the thread, or the CPU */
+	bool must;
+} steal_events[] = {
+	{ "sched", "sched_switch", "CPU", true },
+	{ "sched", "sched_wakeup", "pid", true },
+	{ "sched", "sched_migrate_task", "pid", true },
+#define BOTH(sys, name, begin, end) { sys, name begin, "common_pid", false }, \
+				    { sys, name end, "common_pid", false }
+	BOTH("irq", "irq_handler", "_entry", "_exit"),
+	BOTH("irq", "softirq", "_entry", "_exit"),
+	BOTH("irq_vectors", "local_timer", "_entry", "_exit"),
+	BOTH("irq_vectors", "reschedule", "_entry", "_exit"),
+	BOTH("irq_vectors", "call_function", "_entry", "_exit"),
+	BOTH("irq_vectors", "call_function_single", "_entry", "_exit"),
+	BOTH("irq_vectors", "irq_work", "_entry", "_exit"),
+};
+
+struct exits_steal {
+	struct kcpus cpus;
+	struct live *live;
+	struct sbuf filter; /* those that are set */
+	unsigned long may[CAPTURE_MAX_CPUS / LONG_BITS]; /* CPUs on which vCPUs may run */
+	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
+};
+
+int exits_steal_events(struct exits_run *x)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
+		const char *sys = steal_events[i].sys, *name = steal_events[i].name;
+
+		if (kevent_exists(x->t, sys, name))
+			ret = kevent_list_add(&x->events, sys, name, NOTHING);
+		else if (steal_events[i].must)
+			return err_lack(x->err, ENOENT, "this kernel has no event %s:%s", sys,
+					name);
+	}
+	return ret ? err_set(x->err, ENOMEM, "out of memory") : 0;
+}
+
+/* ---- whose threads ---- */
+
+static bool steal_may_run(const struct exits_steal *d, uint32_t cpu)
+{
+	return cpu < CAPTURE_MAX_CPUS && d->may[cpu / LONG_BITS] >> cpu % LONG_BITS & 1;
+}
+
+COMPARE_BY(by_id, uint32_t,);
+
+/* Sorted numbers as a filter: at most RANGES of them, which may let others through, too. */
+static void steal_ranges_text(struct sbuf *b, const char *field, const uint32_t *v, size_t n)
+{
+	size_t k = RANGES + 1;
+
+	for (uint32_t gap = 1; k > RANGES; gap *= 2) {
+		sbuf_reset(b);
+		k = 0;
+		for (size_t i = 0; i < n; i++, k++) {
+			size_t from = i;
+
+			while (i + 1 < n && v[i + 1] - v[i] <= gap)
+				i++;
+			sbuf_addf(b, "%s(%s >= %" PRIu32 " && %s <= %" PRIu32 ")", k ? " || " : "",
+				  field, v[from], field, v[i]);
+		}
+	}
+}
+
+static int steal_filter(struct exits_run *x, const uint32_t *tid, size_t n, const uint32_t *cpu,
+		  size_t ncpu)
+{
+	_cleanup_(kevent_list_free) struct kevent_list list = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 }, all = { 0 };
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
+		const char *f = steal_events[i].field;
+		bool cpus = !strcmp(f, "CPU"), any = cpus && ncpu >= x->steal->cpus.n;
+
+		if (!kevent_list_has(&x->events, steal_events[i].sys, steal_events[i].name))
+			continue;
+		steal_ranges_text(&b, f, cpus ? cpu : tid, any ? 0 : cpus ? ncpu : n);
+		sbuf_addf(&all, "%s;", b.s ?: "");
+		ret = b.error ?: kevent_list_add(&list, steal_events[i].sys, steal_events[i].name,
+						 !n ? NOTHING : b.s);
+	}
+	if (!ret && x->steal->filter.s && all.s && !strcmp(x->steal->filter.s, all.s))
+		return 0;
+	sbuf_reset(&x->steal->filter);
+	sbuf_add(&x->steal->filter, all.s ?: "");
+	return ret ? err_set(x->err, ENOMEM, "out of memory")
+		   : kinst_events_add(x->k, &list, x->err);
+}
+
+int exits_steal_look(struct exits_run *x)
+{
+	struct exits_steal *d = x->steal;
+	const struct exits *e = &x->table;
+	_cleanup_free_ uint32_t *tid = NULL, *cpu = NULL;
+	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0;
+
+	memset(d->may, 0, sizeof(d->may));
+	for (size_t i = 0; i < x->vms->n; i++)
+		for (size_t k = 0; k < x->vms->vm[i].n_vcpus; k++) {
+			uint32_t id = x->vms->vm[i].vcpu[k].tid;
+			unsigned long may[ARRAY_SIZE(d->may)] = { 0 };
+			uint64_t at;
+
+			if (!id || !u64map_get(&e->by_tid, id, &at) ||
+			    !exits_wanted(x, e, &e->thread[at]))
+				continue;
+			steal_vcpu(&x->taken, id, e->thread[at].vm);
+			xarray_add(&tid, &n, &cap, &id, sizeof(id));
+			(void)!sched_getaffinity((pid_t)id, sizeof(may), (cpu_set_t *)may);
+			for (size_t w = 0; w < ARRAY_SIZE(may); w++)
+				d->may[w] |= may[w];
+		}
+	steal_looked(&x->taken);
+	for (size_t i = 0; i < d->cpus.n; i++)
+		if (steal_may_run(d, d->cpus.cpu[i]))
+			xarray_add(&cpu, &ncpu, &cpu_cap, &d->cpus.cpu[i], sizeof(*cpu));
+	if (n)
+		qsort(tid, n, sizeof(*tid), by_id);
+	/* Ids may have been given to others. */
+	u64map_free(&d->vm_of);
+	d->vm_of = (struct u64map){ 0 };
+	return steal_filter(x, tid, n, cpu, ncpu);
+}
+
+/* A thread of a VMM works for its VM, if that has one only. */
+static uint32_t steal_whose(void *ctx, const struct steal_task *task)
+{
+	struct exits_run *x = ctx;
+	const struct exits *e = &x->table;
+	uint64_t vm = STEAL_NONE, at;
+	struct vm_task t;
+	uint64_t start;
+	size_t n = 0;
+
+	if (u64map_get(&e->by_tid, task->tid, &at) && e->thread[at].vm != EXITS_NONE &&
+	    !e->vm[e->thread[at].vm].ended)
+		return e->thread[at].vm;
+	if (u64map_get(&x->steal->vm_of, task->tid, &vm))
+		return (uint32_t)vm;
+	if (!vm_task_read(NULL, task->tid, &t, &start))
+		for (size_t i = 0; i < e->nvm; i++)
+			if (e->vm[i].pid == t.tgid && !e->vm[i].ended) {
+				vm = i;
+				n++;
+			}
+	vm = n == 1 ? vm : STEAL_NONE;
+	xu64map_put(&x->steal->vm_of, task->tid, vm);
+	return (uint32_t)vm;
+}
+
+/* ---- the engine ---- */
+
+/* By the trace clock; 0: that one is the kernel's alone. */
+static uint64_t trace_now(const struct exits_run *x)
+{
+	struct timespec ts = { 0 };
+
+	if (x->clock && strcmp(x->clock, "local"))
+		clock_gettime(strcmp(x->clock, "mono") ? CLOCK_MONOTONIC_RAW : CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static int steal_start(struct exits_run *x)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	struct exits_steal *d;
+	int ret;
+
+	d = x->steal = xcalloc(1, sizeof(*x->steal));
+	x->taken.vm_of = steal_whose;
+	x->taken.ctx = x;
+	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
+	if (ret)
+		return err_why(x->err, ret, "cannot read the list of CPUs");
+	c.clock = x->clock;
+	c.subbuf_kb = SUBBUF_KB;
+	c.buffer_kb = session_buffer_kb(d->cpus.n);
+	c.record_cmd = false;
+	ret = kinst_create(x->t, &c, &x->k, x->err);
+	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
+	ret = ret ?: live_open(x->k, &d->cpus, true, &d->live, x->err);
+	ret = ret ?: kinst_tracing(x->k, true, x->err);
+	ret = ret ?: kinst_events_enable(x->k, x->err);
+	steal_read(&x->taken, trace_now(x));
+	return ret;
+}
+
+static void steal_stop(struct exits_run *x)
+{
+	struct exits_steal *d = x->steal;
+
+	if (d) {
+		live_free(d->live);
+		steal_free(&x->taken);
+		u64map_free(&d->vm_of);
+		sbuf_free(&d->filter);
+		kcpus_free(&d->cpus);
+		free(d);
+	}
+	x->steal = NULL;
+	kinst_end(x->k, x->note);
+	x->k = NULL;
+}
+
+static void steal_take_switch(struct steal *s, const struct live_item *i,
+			      const struct event_type *e)
+{
+	struct steal_task prev = { .tid = (uint32_t)event_u64(e, 0, &i->rec) };
+	struct steal_task next = { .tid = (uint32_t)event_u64(e, 2, &i->rec) };
+
+	fmt_str(&e->f[4], &i->rec, prev.comm, sizeof(prev.comm));
+	fmt_str(&e->f[3], &i->rec, next.comm, sizeof(next.comm));
+	steal_switch(s, i->cpu, i->ts, &prev, event_task_sleeps(event_u64(e, 1, &i->rec)), &next);
+}
+
+static void steal_take(struct exits_run *x, const struct live_item *i)
+{
+	const struct event_type *e;
+	struct steal *s = &x->taken;
+	uint32_t by;
+
+	if (i->kind != R_EVENT || i->late) {
+		steal_gap(s);
+		return;
+	}
+	e = event_type_of(fmt_by_id(x->fmt, i->rec.id));
+	by = (uint32_t)fmt_pid(x->fmt, &i->rec);
+	switch (e->role) {
+	case EV_SWITCH: steal_take_switch(s, i, e); break;
+	case EV_WAKEUP:
+		steal_wake(s, e->have > 1 ? (uint32_t)event_u64(e, 1, &i->rec) : i->cpu, i->ts,
+			   (uint32_t)event_u64(e, 0, &i->rec));
+		break;
+	case EV_MOVE:
+		/* It was let go to other CPUs, whose switches are not recorded yet. */
+		if (!steal_may_run(x->steal, (uint32_t)event_u64(e, 1, &i->rec)) &&
+		    u64map_get(&s->vcpu_at, event_u64(e, 0, &i->rec), NULL)) {
+			steal_gap(s);
+			x->rescan_ns = 1;
+		}
+		steal_move(s, (uint32_t)event_u64(e, 1, &i->rec), i->ts,
+			   (uint32_t)event_u64(e, 0, &i->rec));
+		break;
+	case EV_IRQ_ENTRY:
+	case EV_VECTOR_ENTRY: steal_irq(s, i->ts, by, false, false); break;
+	case EV_IRQ_EXIT:
+	case EV_VECTOR_EXIT: steal_irq(s, i->ts, by, false, true); break;
+	case EV_SOFTIRQ_ENTRY: steal_irq(s, i->ts, by, true, false); break;
+	case EV_SOFTIRQ_EXIT: steal_irq(s, i->ts, by, true, true); break;
+	default: break;
+	}
+}
+
+static int steal_take_all(struct exits_run *x, bool last)
+{
+	const struct live_item *item;
+	int more;
+
+	do {
+		more = live_read(x->steal->live, last);
+		while (more >= 0 && (item = live_next(x->steal->live)))
+			steal_take(x, item);
+	} while (more > 0);
+	return err_why(x->err, MIN(more, 0), "cannot read the ring");
+}
+
+static int steal_tick(struct exits_run *x)
+{
+	return steal_take_all(x, false);
+}
+
+static int steal_engine_read(struct exits_run *x, bool last)
+{
+	struct exits_steal *d = x->steal;
+	const uint64_t now = trace_now(x);
+	const struct live_totals *t;
+	int ret = last ? kinst_events_disable(x->k) : 0;
+
+	if (ret)
+		return err_why(x->err, ret, "cannot disable the events");
+	/* The second gives out what the first has read: all that there was until now. */
+	ret = steal_take_all(x, last);
+	ret = ret ?: steal_take_all(x, last);
+	steal_read(&x->taken, now);
+	t = live_totals(d->live);
+	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), t->lost);
+	x->lost_unknown |= t->lost_unknown || t->damaged || t->late || x->taken.odd;
+	return ret;
+}
+
+const struct exits_engine exits_engine_steal = {
+	.name = "user",
+	.tick_ms = TICK_MS,
+	.start = steal_start,
+	.tick = steal_tick,
+	.read = steal_engine_read,
+	.stop = steal_stop,
+};
