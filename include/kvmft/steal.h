@@ -24,7 +24,7 @@ enum steal_kind {
 extern const char *const steal_kind_names[];
 
 #define STEAL_COMM  16
-#define STEAL_TASKS 200u /* of a VM that have a cell; all others are "(others)" */
+#define STEAL_CELLS 10000u /* after as many, tasks that are new are "(others)" */
 #define STEAL_NONE  UINT32_MAX
 
 struct steal_task {
@@ -58,7 +58,6 @@ struct steal {
 	struct steal_cell *cell;
 	size_t ncell, cell_cap;
 	struct u64map cell_at; /* by hash of vm, kind, by, comm; plus 1 */
-	struct u64map tasks;   /* by VM: cells of STEAL_TASK */
 	struct hash_key key;
 	struct steal_vcpu *vcpu;
 	size_t vcpu_cap;

@@ -92,26 +92,6 @@ static int check_target(const struct exits_config *c, struct kvmft_err *err)
 	return 0;
 }
 
-/* What means nothing where no exits are counted. */
-static int check_steal(const struct exits_config *c, struct kvmft_err *err)
-{
-	const struct {
-		const char *name;
-		bool given;
-	} opt[] = {
-		{ "--time", c->time && !c->latency }, { "--latency", c->latency },
-		{ "--top", c->top },		      { "-a", c->alltids },
-		{ "--per", c->per_vm >= 0 },	      { "--engine", c->engine >= 0 },
-		{ "--map-size", c->map_size.set },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
-		if (opt[i].given)
-			return err_usage(err, "options --steal and %s exclude each other",
-					 opt[i].name);
-	return 0;
-}
-
 static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct exits_config *c = opts;
@@ -121,13 +101,14 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	c->remark = cli_remarks(c->quiet);
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
-	ret = c->steal ? check_steal(c, err) : 0;
-	if (ret)
-		return ret;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m; a VM is "
 				      "chosen with --vm", argv[0]);
-	if (c->interval.set && !c->interval.v)
+	if (c->steal && (c->time || c->top || c->alltids || c->map_size.set || c->engine >= 0 ||
+			 c->per_vm >= 0))
+		ret = err_usage(err, "option --steal counts no exits: not with --time, --latency, "
+				     "--top, -a, --per, --engine, --map-size");
+	else if (c->interval.set && !c->interval.v)
 		ret = err_usage(err, "option --interval: must be longer than 0");
 	else if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
 		ret = err_usage(err, c->count.v ? "option --count needs --interval S"

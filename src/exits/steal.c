@@ -13,7 +13,6 @@ const char *const steal_kind_names[] = {
 void steal_free(struct steal *s)
 {
 	u64map_free(&s->cell_at);
-	u64map_free(&s->tasks);
 	u64map_free(&s->vcpu_at);
 	free(s->cell);
 	free(s->vcpu);
@@ -42,11 +41,9 @@ static struct steal_cell *steal_cell_of(struct steal *s, const struct steal_cell
 
 /* task: NULL, none is known. */
 static void steal_add_time(struct steal *s, uint32_t vm, enum steal_kind kind,
-		     const struct steal_task *task, uint64_t ns)
+			   const struct steal_task *task, uint64_t ns)
 {
 	struct steal_cell want = { .vm = vm, .kind = kind, .by = STEAL_NONE };
-	struct steal_cell *c;
-	uint64_t *tasks;
 
 	if (vm == STEAL_NONE || !ns)
 		return;
@@ -56,15 +53,11 @@ static void steal_add_time(struct steal *s, uint32_t vm, enum steal_kind kind,
 		want.kind = STEAL_VM;
 	} else if (kind == STEAL_TASK) {
 		memcpy(want.comm, task->comm, sizeof(want.comm));
-		tasks = xu64map_at(&s->tasks, vm);
-		if (*tasks >= STEAL_TASKS &&
+		if (s->ncell >= STEAL_CELLS &&
 		    !u64map_get(&s->cell_at, steal_cell_key(s, &want), NULL))
 			memcpy(want.comm, (char[STEAL_COMM]){ "(others)" }, STEAL_COMM);
 	}
-	c = steal_cell_of(s, &want);
-	if (want.kind == STEAL_TASK && !c->ns)
-		++*xu64map_at(&s->tasks, vm);
-	c->ns += ns;
+	steal_cell_of(s, &want)->ns += ns;
 }
 
 /* ---- queues ---- */

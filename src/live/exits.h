@@ -6,7 +6,7 @@
  * exits_who.c     whose exits: the target, and which thread is whose vCPU
  * exits_hist.c    engine 1: the kernel counts, in hist triggers
  * exits_drain.c   engine 2: the events are read and counted here
- * exits_steal.c   --steal: not exits, but who has the CPU that vCPUs want
+ * exits_steal.c   --steal: with engine 2 not exits, but who has the CPU that vCPUs want
  */
 #pragma once
 
@@ -33,8 +33,7 @@ struct exits_engine {
 	void (*stop)(struct exits_run *x); /* also after a start() that failed */
 };
 
-extern const struct exits_engine exits_engine_hist, exits_engine_drain,
-	exits_engine_steal;
+extern const struct exits_engine exits_engine_hist, exits_engine_drain;
 
 struct exits_hist;
 struct exits_drain;
@@ -106,7 +105,10 @@ struct exits_run {
 /* ---- exits_steal.c ---- */
 
 /* Adds the events that it needs to x->events. 0 or -errno with x->err set. */
-int exits_steal_events(struct exits_run *x);
+int exits_steal_begin(struct exits_run *x);
+void exits_steal_take(struct exits_run *x, const struct live_item *i);
+uint64_t exits_steal_now(const struct exits_run *x); /* by x->clock; 0: that is not known */
+void exits_steal_end(struct exits_run *x);
 /* x->vms is new. */
 int exits_steal_look(struct exits_run *x);
 

@@ -30,18 +30,20 @@ static int drain_start(struct exits_run *x)
 	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
 	if (ret)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
-	if (!x->exit->f[0].size)
+	if (!x->exit->f[0].size && !x->steal)
 		return err_lack(x->err, ENOENT,
 				"kvm_exit of this kernel has no field with the exit "
 				"reason: not a machine that kvmft knows?");
 	d->pair.e = &x->table;
-	c.clock = x->c->time ? x->clock : NULL;
+	c.clock = x->clock;
 	c.subbuf_kb = SUBBUF_KB;
 	c.buffer_kb = session_buffer_kb(d->cpus.n);
 	c.record_cmd = false;
-	c.pid = x->target.pids;
-	c.npid = x->target.npids;
-	c.event_fork = x->target.pid != 0;
+	if (!x->steal) {
+		c.pid = x->target.pids;
+		c.npid = x->target.npids;
+		c.event_fork = x->target.pid != 0;
+	}
 	ret = kinst_create(x->t, &c, &x->k, x->err);
 	for (size_t i = 0; i < x->events.n && x->target.filter[0]; i++) {
 		struct kevent *e = &x->events.v[i];
@@ -53,7 +55,7 @@ static int drain_start(struct exits_run *x)
 		e->filter = xstrdup(x->target.filter);
 	}
 	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
-	ret = ret ?: live_open(x->k, &d->cpus, x->c->time, &d->live, x->err);
+	ret = ret ?: live_open(x->k, &d->cpus, x->c->time || x->steal, &d->live, x->err);
 	ret = ret ?: kinst_tracing(x->k, true, x->err);
 	ret = ret ?: kinst_events_enable(x->k, x->err);
 	if (!ret)
@@ -149,7 +151,9 @@ static int exits_drain_all(struct exits_run *x, bool last, bool once)
 	do {
 		more = live_read(d->live, last);
 		while (more >= 0 && (item = live_next(d->live)))
-			if (item->kind == R_EVENT) {
+			if (x->steal) {
+				exits_steal_take(x, item);
+			} else if (item->kind == R_EVENT) {
 				take_event(x, &item->rec);
 			} else {
 				/* What was woken before may have entered unseen. */
@@ -170,11 +174,18 @@ static int exits_drain_read(struct exits_run *x, bool last)
 {
 	struct exits_drain *d = x->drain;
 	const struct live_totals *in_band = live_totals(d->live);
+	const uint64_t now = x->steal ? exits_steal_now(x) : 0;
 	int ret = last ? kinst_events_disable(x->k) : 0;
 
 	if (ret)
 		return err_why(x->err, ret, "cannot disable the events");
 	ret = exits_drain_all(x, last, !last);
+	if (x->steal) {
+		/* The second gives out what the first has read: all that there was until now. */
+		ret = ret ?: exits_drain_all(x, last, !last);
+		steal_read(&x->taken, now);
+		x->lost_unknown |= x->taken.odd || in_band->late;
+	}
 	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;

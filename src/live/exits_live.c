@@ -350,7 +350,7 @@ static int prepare_events(struct exits_run *x)
 {
 	static const char *const clocks[] = { "mono_raw", "mono", "local" };
 	static const enum event_role wakes[] = { EV_WAKING, EV_VCPU_WAKEUP };
-	int ret = x->c->steal ? exits_steal_events(x) : kevent_kvm_check(x->t, x->err);
+	int ret = x->c->steal ? exits_steal_begin(x) : kevent_kvm_check(x->t, x->err);
 
 	if (!ret && !x->c->steal && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
 		ret = -ENOMEM;
@@ -402,11 +402,10 @@ static int exits_prepare(struct exits_run *x)
 	ret = ret ?: exits_target_find(x);
 	if (ret)
 		return ret;
-	x->engine = x->c->steal			       ? &exits_engine_steal
-		    : x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain
-							: &exits_engine_hist;
+	x->engine = x->steal || x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain
+								  : &exits_engine_hist;
 	ret = x->engine->start(x);
-	if (!ret || x->engine != &exits_engine_hist || x->c->engine == EXITS_ENGINE_KERNEL)
+	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;
 	if (x->c->engine >= 0)
 		x->c->remark("the kernel cannot count: %s", x->err->text);
@@ -497,6 +496,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	ret = ret ?: exits_result(&x);
 	if (x.engine)
 		x.engine->stop(&x);
+	exits_steal_end(&x);
 	exits_free(&x.table);
 	exits_target_free(&x.target);
 	vm_list_free(x.vms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_steal.c: the engine of --steal. The scheduler's events are recorded into a ring of our own,
- * read every few milliseconds, and fed to exits/steal.c in time order.
+ * exits_steal.c: --steal. The scheduler's events, as exits_drain.c reads them, are fed to
+ * exits/steal.c in time order.
  *
  * All switches are needed of the CPUs on which vCPUs may run: while one waits, any thread may take
  * its CPU, and which CPU that is changes. Wake-ups, moves and interrupts matter of vCPUs' threads
@@ -12,8 +12,6 @@
 
 #include <sched.h>
 
-#define SUBBUF_KB 64u
-#define TICK_MS	  20u
 #define RANGES	  8u
 #define NOTHING	  "0"
 #define LONG_BITS (8 * sizeof(long))
@@ -39,27 +37,10 @@ static const struct {
 
 struct exits_steal {
 	struct kcpus cpus;
-	struct live *live;
 	struct sbuf filter; /* those that are set */
 	unsigned long may[CAPTURE_MAX_CPUS / LONG_BITS]; /* CPUs on which vCPUs may run */
 	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
 };
-
-int exits_steal_events(struct exits_run *x)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
-		const char *sys = steal_events[i].sys, *name = steal_events[i].name;
-
-		if (kevent_exists(x->t, sys, name))
-			ret = kevent_list_add(&x->events, sys, name, NOTHING);
-		else if (steal_events[i].must)
-			return err_lack(x->err, ENOENT, "this kernel has no event %s:%s", sys,
-					name);
-	}
-	return ret ? err_set(x->err, ENOMEM, "out of memory") : 0;
-}
 
 /* ---- whose threads ---- */
 
@@ -176,58 +157,37 @@ static uint32_t steal_whose(void *ctx, const struct steal_task *task)
 	return (uint32_t)vm;
 }
 
-/* ---- the engine ---- */
+int exits_steal_begin(struct exits_run *x)
+{
+	int ret;
 
-/* By the trace clock; 0: that one is the kernel's alone. */
-static uint64_t trace_now(const struct exits_run *x)
+	x->steal = xcalloc(1, sizeof(*x->steal));
+	x->taken.vm_of = steal_whose;
+	x->taken.ctx = x;
+	ret = kcpus_read(KCPU_POSSIBLE, &x->steal->cpus);
+	if (ret)
+		return err_why(x->err, ret, "cannot read the list of CPUs");
+	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
+		const char *sys = steal_events[i].sys, *name = steal_events[i].name;
+
+		if (kevent_exists(x->t, sys, name))
+			ret = kevent_list_add(&x->events, sys, name, NOTHING);
+		else if (steal_events[i].must)
+			return err_lack(x->err, ENOENT, "this kernel has no event %s:%s", sys,
+					name);
+	}
+	return ret ? err_set(x->err, ENOMEM, "out of memory") : 0;
+}
+
+/* ---- events ---- */
+
+uint64_t exits_steal_now(const struct exits_run *x)
 {
 	struct timespec ts = { 0 };
 
 	if (x->clock && strcmp(x->clock, "local"))
 		clock_gettime(strcmp(x->clock, "mono") ? CLOCK_MONOTONIC_RAW : CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-static int steal_start(struct exits_run *x)
-{
-	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	struct exits_steal *d;
-	int ret;
-
-	d = x->steal = xcalloc(1, sizeof(*x->steal));
-	x->taken.vm_of = steal_whose;
-	x->taken.ctx = x;
-	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
-	if (ret)
-		return err_why(x->err, ret, "cannot read the list of CPUs");
-	c.clock = x->clock;
-	c.subbuf_kb = SUBBUF_KB;
-	c.buffer_kb = session_buffer_kb(d->cpus.n);
-	c.record_cmd = false;
-	ret = kinst_create(x->t, &c, &x->k, x->err);
-	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
-	ret = ret ?: live_open(x->k, &d->cpus, true, &d->live, x->err);
-	ret = ret ?: kinst_tracing(x->k, true, x->err);
-	ret = ret ?: kinst_events_enable(x->k, x->err);
-	steal_read(&x->taken, trace_now(x));
-	return ret;
-}
-
-static void steal_stop(struct exits_run *x)
-{
-	struct exits_steal *d = x->steal;
-
-	if (d) {
-		live_free(d->live);
-		steal_free(&x->taken);
-		u64map_free(&d->vm_of);
-		sbuf_free(&d->filter);
-		kcpus_free(&d->cpus);
-		free(d);
-	}
-	x->steal = NULL;
-	kinst_end(x->k, x->note);
-	x->k = NULL;
 }
 
 static void steal_take_switch(struct steal *s, const struct live_item *i,
@@ -241,7 +201,7 @@ static void steal_take_switch(struct steal *s, const struct live_item *i,
 	steal_switch(s, i->cpu, i->ts, &prev, event_task_sleeps(event_u64(e, 1, &i->rec)), &next);
 }
 
-static void steal_take(struct exits_run *x, const struct live_item *i)
+void exits_steal_take(struct exits_run *x, const struct live_item *i)
 {
 	const struct event_type *e;
 	struct steal *s = &x->taken;
@@ -279,48 +239,13 @@ static void steal_take(struct exits_run *x, const struct live_item *i)
 	}
 }
 
-static int steal_take_all(struct exits_run *x, bool last)
+void exits_steal_end(struct exits_run *x)
 {
-	const struct live_item *item;
-	int more;
-
-	do {
-		more = live_read(x->steal->live, last);
-		while (more >= 0 && (item = live_next(x->steal->live)))
-			steal_take(x, item);
-	} while (more > 0);
-	return err_why(x->err, MIN(more, 0), "cannot read the ring");
+	if (!x->steal)
+		return;
+	steal_free(&x->taken);
+	u64map_free(&x->steal->vm_of);
+	sbuf_free(&x->steal->filter);
+	kcpus_free(&x->steal->cpus);
+	free(x->steal);
 }
-
-static int steal_tick(struct exits_run *x)
-{
-	return steal_take_all(x, false);
-}
-
-static int steal_engine_read(struct exits_run *x, bool last)
-{
-	struct exits_steal *d = x->steal;
-	const uint64_t now = trace_now(x);
-	const struct live_totals *t;
-	int ret = last ? kinst_events_disable(x->k) : 0;
-
-	if (ret)
-		return err_why(x->err, ret, "cannot disable the events");
-	/* The second gives out what the first has read: all that there was until now. */
-	ret = steal_take_all(x, last);
-	ret = ret ?: steal_take_all(x, last);
-	steal_read(&x->taken, now);
-	t = live_totals(d->live);
-	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), t->lost);
-	x->lost_unknown |= t->lost_unknown || t->damaged || t->late || x->taken.odd;
-	return ret;
-}
-
-const struct exits_engine exits_engine_steal = {
-	.name = "user",
-	.tick_ms = TICK_MS,
-	.start = steal_start,
-	.tick = steal_tick,
-	.read = steal_engine_read,
-	.stop = steal_stop,
-};

@@ -106,20 +106,14 @@ static void steal_cells(struct row *o, const void *ctx, size_t i)
 
 static void steal_metrics(const struct steal_rows *r, bool open, struct sbuf *b)
 {
-	static const char *const name[] = { "kvm_cpu_taken_seconds", "kvm_cpu_taken_gaps" };
-	const char *suffix = open ? "" : "_total";
-
 	/* The older text names a counter like its samples. */
-	sbuf_addf(b, "# TYPE %s%s counter\n", name[0], suffix);
-	if (open)
-		sbuf_addf(b, "# UNIT %s seconds\n", name[0]);
-	sbuf_addf(b, "# HELP %s%s Time in which another one had the CPU that a vCPU wanted.\n",
-		  name[0], suffix);
+	metric_head(b, open ? "kvm_cpu_taken_seconds" : "kvm_cpu_taken_seconds_total", "counter",
+		    "Time in which another one had the CPU that a vCPU wanted.");
 	for (size_t i = 0; i < r->n; i++) {
 		const struct steal_cell *c = r->v[i].c;
 		const struct exits_vm *vm = &r->p->view->e->vm[c->vm];
 
-		sbuf_addf(b, "%s_total{", name[0]);
+		sbuf_add(b, "kvm_cpu_taken_seconds_total{");
 		metric_label(b, "vm", vm->sel);
 		metric_label(b, "name", vm->name);
 		metric_label(b, "uuid", vm->uuid);
@@ -131,9 +125,9 @@ static void steal_metrics(const struct steal_rows *r, bool open, struct sbuf *b)
 		metric_seconds(b, r->v[i].ns);
 		sbuf_addc(b, '\n');
 	}
-	sbuf_addf(b, "# TYPE %s%s counter\n# HELP %s%s Losses of events, over which nothing is "
-		     "counted.\n%s_total %" PRIu64 "\n%s",
-		  name[1], suffix, name[1], suffix, name[1], r->s->gaps + r->s->odd,
+	metric_head(b, open ? "kvm_cpu_taken_gaps" : "kvm_cpu_taken_gaps_total", "counter",
+		    "Losses of events, over which nothing is counted.");
+	sbuf_addf(b, "kvm_cpu_taken_gaps_total %" PRIu64 "\n%s", r->s->gaps + r->s->odd,
 		  open ? "# EOF\n" : "");
 }
 

@@ -197,7 +197,7 @@ static void test_many_tasks(void **state __unused_arg)
 	steal_vcpu(&s, 11, 1);
 	steal_looked(&s);
 	one(&s, "1000 0 11-1000");
-	for (unsigned int i = 1000; i < 2000; i++) {
+	for (unsigned int i = 1000; i < 1000 + 2 * STEAL_CELLS; i++) {
 		char text[48];
 
 		snprintf(text, sizeof(text), "%u 0 %u-%u", i + 1, i, i + 1);
@@ -207,9 +207,9 @@ static void test_many_tasks(void **state __unused_arg)
 		sum += s.cell[i].ns;
 		others += strcmp(s.cell[i].comm, "(others)") ? 0 : s.cell[i].ns;
 	}
-	assert_int_equal(s.ncell, STEAL_TASKS + 1);
-	assert_int_equal(sum, 1000);
-	assert_int_equal(others, 1000 - STEAL_TASKS);
+	assert_int_equal(s.ncell, STEAL_CELLS + 1);
+	assert_int_equal(sum, 2 * STEAL_CELLS);
+	assert_int_equal(others, STEAL_CELLS);
 	steal_free(&s);
 }
 

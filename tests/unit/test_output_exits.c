@@ -331,7 +331,6 @@ static void test_steal(void **state __unused_arg)
 	/* Since the beginning, and of VMs that run, or whose end was in no table yet. */
 	assert_string_equal(print_steal(&f, &s, EXITS_OPENMETRICS),
 		"# TYPE kvm_cpu_taken_seconds counter\n"
-		"# UNIT kvm_cpu_taken_seconds seconds\n"
 		"# HELP kvm_cpu_taken_seconds Time in which another one had the CPU that a vCPU wanted.\n"
 		"kvm_cpu_taken_seconds_total{vm=\"100-11\",name=\"vm1\",uuid=\"aa-bb\",kind=\"task\",by=\"a\\\"b\","
 		"by_vm=\"\"} 0.500000123\n"
