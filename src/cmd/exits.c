@@ -145,8 +145,7 @@ const struct cmd cmd_exits = {
 		"  kvmft exits --interval 15 --per vm --format prometheus \\\n"
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
-	.groups = "pid vm alltids interval count time latency steal top format per
-"
+	.groups = "pid vm alltids interval count time latency steal top format per\n"
 		  "less usual: vcpu tids output engine",
 	.opts_size = sizeof(struct exits_config),
 	.quiet = offsetof(struct exits_config, quiet),
