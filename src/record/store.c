@@ -108,6 +108,9 @@ static int open_dir(struct record *r)
 	if (!r->place.shown)
 		return err_set(r->err, ENOMEM, "out of memory");
 	r->place.dir = capw_dir_open(dir, r->err);
+	if (r->place.dir == -ENOENT)
+		return err_set(r->err, ENOENT, "%s: no such directory: mkdir -p makes it; without the "
+			       "/ at its end it is a new capture", r->c->output);
 	if (r->place.dir < 0)
 		return r->place.dir;
 	if (!faccessat(r->place.dir, "meta", F_OK, 0))

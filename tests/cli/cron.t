@@ -118,7 +118,7 @@ run "$kvmft" record --as host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free
 status_is 1 "... with -o as well"
 run "$kvmft" record --as host -o "$tmp/nowhere/" -e kvm:kvm_exit -d 1ms
 status_is 1 "a directory that is not there"
-err_has "cannot open directory $tmp/nowhere: No such file or directory: make it first \(mkdir -p\)" "... is reported"
+err_has "$tmp/nowhere/: no such directory: mkdir -p makes it" "... is reported"
 err_one_line "a directory that is not there"
 nothing_left "a directory that is not there"
 

@@ -68,7 +68,10 @@ is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$w
 	"... and is the same ($without) while a VM runs"
 run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 is "$(grep '^side ' "$tmp/role/meta")" "side name=host from=option" "... or what was asked for"
-run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter/" -- true
+status_is 1 "a / behind the name of a capture that is not there"
+err_has "$tmp/filter/: no such directory: .*without the / at its end it is a new capture" "... says what it means"
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter" -e 'kvm:kvm_pio/port == 0x80/' \
 	-e 'kvm:kvm_mmio/gpa == 1/' -- "$tinyvm" --iterations 100
 status_is 0 "filters"
 tid=$(vcpu_tid)
