@@ -5,12 +5,11 @@
  *   events.c   a record becomes a struct lat_in: its kind and the fields that matter
  *   vcpu.c     what each vCPU does, and the time it is robbed of: by guest task and by thief; the
  *              threads of the VMM and of vhost
- *   irq.c      an interrupt from its source to its handler's end
- *   irq_end.c  how that ends: measured, or closed and counted
+ *   irq.c      an interrupt from its source to its handler's end: measured, or closed and counted
  *   hrtimer.c  a deadline, or a high-resolution timer of the guest, and what became of it
  *   path.c     what those threads waited for
  *   io.c       a block request of the guest
- *   mem.c      a vCPU that waits for memory; mem.h has what its files share
+ *   mem.c      a vCPU that waits for memory
  *   waits.c    what halts of vCPUs waited for
  *   net.c      a packet between the host and the guest; net.h likewise
  *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers; the time
@@ -467,22 +466,8 @@ void lat_irq_inhibit(struct lat *l, const struct lat_in *in);
 void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
 
-/* irq_end.c */
 /* The next vector after `vector` (-1: from the first on) with an open chain; -1: none. */
 int lat_chain_next(const struct lat_vcpu *v, int vector);
-bool lat_is_device(const struct lat *l, unsigned int vector);
-/* Host TSC at which it went in: a running guest takes what is posted at once. */
-uint64_t lat_chain_in(const struct irq_chain *c);
-/* It was posted, the guest ran, and took it without an exit. */
-void lat_chain_taken(struct irq_chain *c);
-/* Posted, and its handler, which the guest traces, not begun: a further one is coalesced. */
-bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
-/* An event of its handler, in the guest. */
-void lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t);
-void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
-/* Counts what became of it; lat_chain_end() closes it, too. */
-void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
-void lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 /*
  * With a guest's capture: at t the vCPU has handled every interrupt that went in before, apart from
  * vector `except`; or only those injected; or, as it halts, these and what was in at its last halt.
@@ -519,7 +504,7 @@ void lat_io_forget(struct lat *l, int64_t vm);
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 
-void lat_mem_new(struct lat *l); /* mem.c; those of mem_table.c: lat_mem_notes() */
+void lat_mem_new(struct lat *l); /* mem.c */
 /* An event of memory, by any thread of the host: v is the vCPU's that it runs, or NULL. */
 bool lat_mem_is(enum event_role kind);
 void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
