@@ -135,43 +135,20 @@ void diff_set_free(struct diff_set *s)
 
 #define VCPUS 512 /* of a VM, whose clocks are compared */
 
-/* Both values, which are taken over; kept if they differ. */
-static void fact_add(struct diff *d, const char *name, char *before, char *after)
+/* Both values, where they are known; kept if they differ. */
+static void fact_add(struct diff *d, const char *name, const char *before, const char *after)
 {
 	struct diff_fact *f;
 
-	if (!strcmp(before, after)) {
-		free(before);
-		free(after);
+	if (!before || !after || !strcmp(before, after))
 		return;
-	}
 	f = xarray_grow(&d->fact, d->nfact, &d->fact_cap, sizeof(*f));
 	snprintf(f->name, sizeof(f->name), "%s", name);
-	f->value[0] = before;
-	f->value[1] = after;
+	f->value[0] = xstrdup(before);
+	f->value[1] = xstrdup(after);
 	d->nfact++;
 }
-
-static void text_name(struct diff *d, const char *name, const char *before, const char *after)
-{
-	if (before && after)
-		fact_add(d, name, xstrdup(before), xstrdup(after));
-}
-
-static char *number_text(uint64_t v)
-{
-	char *s = NULL;
-
-	if (asprintf(&s, "%llu", (unsigned long long)v) < 0)
-		memory_out();
-	return s;
-}
-
-static void number_name(struct diff *d, const char *name, uint64_t before, uint64_t after)
-{
-	if (before && after)
-		fact_add(d, name, number_text(before), number_text(after));
-}
+#define NUMBER(v) ((v) ? TEXTF("%" PRIu64, (uint64_t)(v)) : NULL)
 
 static const char *param(const struct capture *c, const struct cap_param *p)
 {
@@ -192,8 +169,8 @@ static char *vms_text(const struct capture *c)
 		const struct cap_vm *vm = &c->vm[i];
 		struct u64map ids = { 0 };
 
-		for (size_t k = 0; k < vm->nvcpu && !b.error; k++)
-			b.error = u64map_put(&ids, vm->vcpu[k].id, 0);
+		for (size_t k = 0; k < vm->nvcpu; k++)
+			xu64map_put(&ids, vm->vcpu[k].id, 0);
 		sbuf_addf(&b, "%s%zu", i ? ", " : "", ids.n);
 		u64map_free(&ids);
 		if (vm->name)
@@ -206,20 +183,13 @@ static char *vms_text(const struct capture *c)
 
 static void vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const struct cap_vcpu *b)
 {
-	char name[64], *x, *y;
-
 	if (!a->has_offset || !b->has_offset)
 		return;
-	snprintf(name, sizeof(name), "TSC ratio of %.24s/%u", vm, a->id);
-	if (asprintf(&x, "%llu/2^%u", (unsigned long long)a->ratio, a->frac) < 0 ||
-	    asprintf(&y, "%llu/2^%u", (unsigned long long)b->ratio, b->frac) < 0)
-		memory_out();
-	fact_add(d, name, x, y);
-	snprintf(name, sizeof(name), "TSC offset of %.24s/%u", vm, a->id);
-	if (asprintf(&x, "%lld", (long long)a->offset) < 0 ||
-	    asprintf(&y, "%lld", (long long)b->offset) < 0)
-		memory_out();
-	fact_add(d, name, x, y);
+	fact_add(d, TEXTF("TSC ratio of %.24s/%u", vm, a->id),
+		 TEXTF("%" PRIu64 "/2^%u", a->ratio, a->frac),
+		 TEXTF("%" PRIu64 "/2^%u", b->ratio, b->frac));
+	fact_add(d, TEXTF("TSC offset of %.24s/%u", vm, a->id), TEXTF("%" PRId64, (int64_t)a->offset),
+		 TEXTF("%" PRId64, (int64_t)b->offset));
 }
 
 /* The same VM: another one's TSC offset differs in any case. */
@@ -238,25 +208,26 @@ static void offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm 
 void diff_machines(struct diff *d)
 {
 	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
-	char name[128];
 
-	text_name(d, "kernel", a->uname, b->uname);
-	text_name(d, "CPU vendor", a->vendor, b->vendor);
-	text_name(d, "hypervisor", a->hypervisor, b->hypervisor);
-	number_name(d, "CPUs recorded", a->nstream, b->nstream);
+	fact_add(d, "kernel", a->uname, b->uname);
+	fact_add(d, "CPU vendor", a->vendor, b->vendor);
+	fact_add(d, "hypervisor", a->hypervisor, b->hypervisor);
+	fact_add(d, "CPUs recorded", NUMBER(a->nstream), NUMBER(b->nstream));
 	/* Each boot measures the TSC a little differently. */
 	if (MAX(a->tsc_khz, b->tsc_khz) - MIN(a->tsc_khz, b->tsc_khz) >
 	    MAX(a->tsc_khz, b->tsc_khz) / 1000)
-		number_name(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
-	text_name(d, "clocksource", a->clocksource, b->clocksource);
-	text_name(d, "trace clock", a->clock, b->clock);
-	text_name(d, "kvmft", a->tool, b->tool);
-	for (size_t i = 0; i < a->nparam; i++) {
-		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
-		text_name(d, name, a->param[i].value, param(b, &a->param[i]));
+		fact_add(d, "TSC kHz", NUMBER(a->tsc_khz), NUMBER(b->tsc_khz));
+	fact_add(d, "clocksource", a->clocksource, b->clocksource);
+	fact_add(d, "trace clock", a->clock, b->clock);
+	fact_add(d, "kvmft", a->tool, b->tool);
+	for (size_t i = 0; i < a->nparam; i++)
+		fact_add(d, TEXTF("%s.%s", a->param[i].module, a->param[i].name), a->param[i].value,
+			 param(b, &a->param[i]));
+	if (a->nvm && b->nvm) {
+		_cleanup_free_ char *before = vms_text(a), *after = vms_text(b);
+
+		fact_add(d, "vCPUs", before, after);
 	}
-	if (a->nvm && b->nvm)
-		fact_add(d, "vCPUs", vms_text(a), vms_text(b));
 	for (size_t i = 0; i < a->nvm; i++)
 		for (size_t k = 0; k < b->nvm; k++)
 			offsets(d, &a->vm[i], &b->vm[k]);

@@ -293,11 +293,6 @@ struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 	return t;
 }
 
-static struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i)
-{
-	return pf_type_of(p, i, true);
-}
-
 void pf_type_free(struct pf_type *t)
 {
 	if (t)
@@ -548,7 +543,7 @@ void pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_ty
 		bundle_flush(c);
 	c->last = now;
 	if (t && !i->unplaced && is_unpaired(p, c, t, i))
-		t = pf_type_own(p, i);
+		t = pf_type_of(p, i, true);
 	if (!t || i->unplaced || t->form == PF_GENERIC) {
 		put_generic(p, c, i);
 	} else {
