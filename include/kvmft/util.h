@@ -247,6 +247,11 @@ int full_write(int fd, const void *p, size_t n, size_t *done) __must_check;
 /* Reads n bytes, or -errno; -EPIPE: the writer is gone. EINTR is retried. */
 int full_read(int fd, void *p, size_t n) __must_check;
 /*
+ * A process of our own: as fork(), or -errno. Each side gets an end to write to and one to read
+ * from, end[0] and end[1], and has no copy of the other's; -1 if it failed.
+ */
+pid_t fork_piped(int end[2]) __must_check;
+/*
  * What another process has can take as long as that likes: it may hold the lock of its memory, or
  * map pages that never come. So a child calls fn, with no descriptor but `keep` (or -1), and is
  * given up after ms. Returns what fn did, a count of bytes in buf or -errno; -ETIMEDOUT.

@@ -64,26 +64,13 @@ static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 
 static bool pager_start(struct page *p, const char *pager, bool wide)
 {
-	int text[2], gone[2];
-	pid_t pid;
+	int end[2];
+	const pid_t pid = fork_piped(end);
 
-	if (pipe2(text, O_CLOEXEC) < 0)
-		return false;
-	if (pipe2(gone, O_CLOEXEC) < 0) {
-		close(text[0]);
-		close(text[1]);
-		return false;
-	}
-	pid = fork();
-	if (!pid) {
-		close(text[1]);
-		close(gone[0]);
-		pager_main(pager, wide, text[0], gone[1]);
-	}
-	close(text[0]);
-	close(gone[1]);
+	if (!pid)
+		pager_main(pager, wide, end[1], end[0]);
 	if (pid > 0) {
-		p->gone = gone[0];
+		p->gone = end[1];
 		p->both = isatty(STDERR_FILENO);
 		if (p->both) {
 			char width[16];
@@ -91,16 +78,14 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 			/* Standard error has the pager's width; our processes must know it, too. */
 			snprintf(width, sizeof(width), "%u", screen_width(STDERR_FILENO));
 			(void)setenv(WIDTH, width, 1);
-			(void)dup2(text[1], STDERR_FILENO);
+			(void)dup2(end[0], STDERR_FILENO);
 		}
-		(void)dup2(text[1], STDOUT_FILENO);
+		(void)dup2(end[0], STDOUT_FILENO);
 		/* Ctrl-C is for the pager; when it ends, so do we. */
 		(void)signal(SIGINT, SIG_IGN);
 		(void)signal(SIGQUIT, SIG_IGN);
-	} else {
-		close(gone[0]);
 	}
-	close(text[1]);
+	util_close_fd(&end[0]);
 	return pid > 0;
 }
 

@@ -116,26 +116,15 @@ static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 
 static int keeper_start(struct outfile *o)
 {
-	_cleanup_close_ int in = -1, out = -1;
-	int fds[2];
-	pid_t pid;
+	int end[2];
+	pid_t pid = fork_piped(end);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	in = fds[0];
-	o->to = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	o->from = fds[0];
-	out = fds[1];
-	pid = fork();
+	if (!pid)
+		keeper_main(o, end[1], end[0]);
+	o->to = end[0];
+	o->from = end[1];
 	if (pid < 0)
-		return -errno;
-	if (!pid) {
-		close(o->to);
-		close(o->from);
-		keeper_main(o, in, out);
-	}
+		return pid;
 	/* They are its own now; ours are closed but not removed. */
 	for (size_t i = 0; i < o->n; i++)
 		o->file[i].temp[0] = '\0';

@@ -76,23 +76,19 @@ static int run_recorder(struct parts *x)
 static int child_start(struct child *c, int (*run)(struct parts *x), const struct parts *parts)
 {
 	struct parts x = *parts;
-	int said[2], orders[2];
+	int end[2];
 
-	if (pipe2(said, O_CLOEXEC) || pipe2(orders, O_CLOEXEC))
-		return err_why(x.err, errno, "a pipe");
-	c->pid = fork();
+	c->pid = fork_piped(end);
 	if (c->pid < 0)
-		return err_why(x.err, errno, "fork");
+		return err_why(x.err, c->pid, "fork");
 	if (!c->pid) {
-		x.ready = said[1];
-		x.go = orders[0];
+		x.ready = end[0];
+		x.go = end[1];
 		fds_keep((const int[]){ x.ready, x.go, STDERR_FILENO }, 3);
 		_exit(run(&x));
 	}
-	close(said[1]);
-	close(orders[0]);
-	c->said = said[0];
-	c->orders = orders[1];
+	c->orders = end[0];
+	c->said = end[1];
 	return 0;
 }
 

@@ -17,30 +17,17 @@
 
 int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg)
 {
-	int in[2], out[2];
+	int end[2];
+	const pid_t pid = fork_piped(end);
 
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return err_why(r->err, errno, "cannot make a pipe");
-	h->to = in[1];
-	if (pipe2(out, O_CLOEXEC) < 0) {
-		close(in[0]);
-		return err_why(r->err, errno, "cannot make a pipe");
-	}
-	h->from = out[0];
-	h->pid = fork();
-	if (!h->pid) {
-		/* Or it would not notice that the recorder is gone. */
-		close(h->to);
-		close(h->from);
-		fn(r, in[0], out[1], arg);
+	if (!pid) {
+		fn(r, end[1], end[0], arg);
 		_exit(0);
 	}
-	close(in[0]);
-	close(out[1]);
-	if (h->pid > 0)
-		return 0;
-	h->pid = 0;
-	return err_why(r->err, errno, "cannot fork");
+	h->to = end[0];
+	h->from = end[1];
+	h->pid = MAX(pid, 0);
+	return pid < 0 ? err_why(r->err, pid, "cannot start a process") : 0;
 }
 
 /* Closes the pipes, and waits for its end for a while; false: it has not ended. */

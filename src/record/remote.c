@@ -204,11 +204,9 @@ static void spool_main(struct spool *s)
 int remote_spool(const char *dir, struct kvmft_err *err)
 {
 	struct spool s = { .name = dir, .dir = -1, .orders = -1, .stream = -1 };
-	int in[2], out[2], orders, ret;
+	int end[2], orders, ret = 0;
 	pid_t pid;
 
-	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
 	if (mkdir(s.name, 0700))
 		return err_why(err, errno, "cannot make %s", s.name);
 	s.dir = open(s.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -220,24 +218,18 @@ int remote_spool(const char *dir, struct kvmft_err *err)
 	}
 	if (s.orders < 0 || s.stream < 0)
 		return err_set(err, EIO, "cannot make files in %s", dir);
-	s.to = in[1];
-	s.from = out[0];
-	pid = fork();
+	pid = fork_piped(end);
 	if (!pid) {
-		close(in[0]);
-		close(out[1]);
+		s.to = end[0];
+		s.from = end[1];
 		spool_main(&s);
 	}
-	close(s.to);
-	close(s.from);
 	close(s.dir);
 	close(s.orders);
 	close(s.stream);
-	if (pid > 0 && dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0)
-		ret = 0;
-	else
-		ret = err_why(err, errno, "cannot begin");
-	close(in[0]);
-	close(out[1]);
+	if (pid < 0 || dup2(end[1], STDIN_FILENO) < 0 || dup2(end[0], STDOUT_FILENO) < 0)
+		ret = err_why(err, pid < 0 ? pid : errno, "cannot begin");
+	util_close_fd(&end[0]);
+	util_close_fd(&end[1]);
 	return ret;
 }

@@ -309,14 +309,8 @@ int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_e
 int side_push_take(struct side *s, struct kvmft_err *err)
 {
 	struct push_answer a = { .ret = -EIO };
-	size_t have = 0;
-	ssize_t n = 1;
 
-	while (have < sizeof(a) && n > 0) {
-		n = read(s->push.from, (char *)&a + have, sizeof(a) - have);
-		have += (size_t)MAX(n, (ssize_t)0);
-	}
-	if (have < sizeof(a))
+	if (full_read(s->push.from, &a, sizeof(a)))
 		return err_set(err, EIO, "%s: the process that copies a program there was killed",
 			       s->name);
 	if (!a.ret) {

@@ -192,6 +192,23 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
 
 #define PATIENCE_MORE_MS 200 /* for a child that no signal ends */
 
+pid_t fork_piped(int end[2])
+{
+	int in[2] = { -1, -1 }, out[2] = { -1, -1 };
+	pid_t pid = -1;
+
+	if (!pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC))
+		pid = fork();
+	pid = pid < 0 ? -errno : pid;
+	end[0] = pid ? in[1] : out[1];
+	end[1] = pid ? out[0] : in[0];
+	util_close_fd(&in[!pid]);
+	util_close_fd(&out[!!pid]);
+	for (int i = 0; pid < 0 && i < 2; i++)
+		util_close_fd(&end[i]);
+	return pid;
+}
+
 static _Noreturn void patient_child(patient_fn *fn, const void *arg, const int keep[2], void *buf,
 				    size_t size, unsigned int ms)
 {
