@@ -458,16 +458,11 @@ static int match_threads(struct matcher *m, const struct capture *cap, const str
 	}
 	if (!ret && vm >= 0 && match_fits(&t)) {
 		solution_free(&out->sol);
-		*out = (struct match){ .vm = t.vm,
-				       .by = MATCH_BY_EVENTS,
-				       .checked = t.checked,
-				       .outside = t.outside,
-				       .sol = t.sol,
-				       .solved = solution_is_sure(&t.sol) };
+		*out = (struct match){ 0 };
+		match_take(m, out, &t, MATCH_BY_EVENTS);
 		ret = 1;
-	} else {
-		solution_free(&t.sol);
 	}
+	solution_free(&t.sol);
 	solve_free(g.s);
 	free(g.cpu);
 	free(g.tid);
