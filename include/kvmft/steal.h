@@ -14,11 +14,11 @@
 enum steal_kind {
 	STEAL_VM,	 /* a thread of a VM, or another one of its own */
 	STEAL_TASK,	 /* any other thread */
-	STEAL_THROTTLED, /* nobody, although it had run: a limit of its cgroup */
-	STEAL_IDLE,	 /* nobody, since it was woken: its CPU was idle */
+	STEAL_IDLE,	 /* nobody */
 	STEAL_UNKNOWN,
-	STEAL_IRQ,	 /* from here on not while it waited, but in its place */
+	STEAL_IRQ,	 /* not while it waited, but in its place */
 	STEAL_SOFTIRQ,
+	STEAL_THROTTLED, /* by a limit of its cgroup, whoever had the CPU meanwhile */
 	STEAL_KINDS
 };
 extern const char *const steal_kind_names[];
@@ -44,7 +44,6 @@ struct steal_vcpu {
 	uint32_t look;
 	enum { STEAL_UNSEEN, STEAL_RUNS, STEAL_SLEEPS, STEAL_WAITS } state;
 	bool heard;	  /* it was woken once: such events are recorded */
-	bool woken;	  /* it waits since it was, for an idle CPU */
 	uint32_t cpu;
 	uint32_t after, before; /* in that CPU's queue, plus 1 */
 	uint64_t since;	  /* of STEAL_WAITS, that is not in a cell yet */
@@ -88,6 +87,7 @@ void steal_wake(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid);
 void steal_move(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid);
 /* An interrupt or a softirq begins, or ends, while that thread has the CPU. */
 void steal_irq(struct steal *s, uint64_t t, uint32_t tid, bool soft, bool end);
+void steal_throttled(struct steal *s, uint32_t vm, uint64_t ns);
 /* Events were lost: nothing is known of any thread or CPU until it is seen again. */
 void steal_gap(struct steal *s);
 

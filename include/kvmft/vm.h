@@ -223,6 +223,11 @@ int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn,
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
 		 uint64_t *start_time) __must_check;
 
+/* The cgroups that a thread, by its directory in /proc, is in with its CPUs, and those above. */
+void vm_cgroups(int task, void (*fn)(void *ctx, const char *dir), void *ctx);
+/* How often, and how long in all, it was throttled; false: it has no CPU controller. */
+bool vm_cgroup_throttled(const char *dir, uint64_t *n, uint64_t *ns);
+
 /* Are the descriptors of process tgid hidden from us? (not root, or root without CAP_SYS_PTRACE) */
 bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid);
 

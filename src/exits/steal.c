@@ -5,9 +5,9 @@
 #define CPUS_MAX 65536u
 
 const char *const steal_kind_names[] = {
-	[STEAL_VM] = "vm", [STEAL_TASK] = "task", [STEAL_THROTTLED] = "throttled",
-	[STEAL_IDLE] = "idle", [STEAL_UNKNOWN] = "unknown", [STEAL_IRQ] = "interrupt",
-	[STEAL_SOFTIRQ] = "softirq", NULL
+	[STEAL_VM] = "vm",	   [STEAL_TASK] = "task",	[STEAL_IDLE] = "idle",
+	[STEAL_UNKNOWN] = "unknown", [STEAL_IRQ] = "interrupt", [STEAL_SOFTIRQ] = "softirq",
+	[STEAL_THROTTLED] = "throttled", NULL
 };
 
 void steal_free(struct steal *s)
@@ -83,16 +83,12 @@ static struct steal_vcpu *steal_vcpu_of(const struct steal *s, uint32_t tid)
 static void steal_waited(struct steal *s, struct steal_vcpu *v, const struct steal_task *task,
 			 uint64_t t)
 {
-	enum steal_kind kind = !task	 ? STEAL_UNKNOWN
-			       : task->tid ? STEAL_TASK
-			       : v->woken  ? STEAL_IDLE
-					   : STEAL_THROTTLED;
+	enum steal_kind kind = !task ? STEAL_UNKNOWN : task->tid ? STEAL_TASK : STEAL_IDLE;
 
 	if (t <= v->since)
 		return;
 	steal_add_time(s, v->vm, kind, task, t - v->since);
 	v->since = t;
-	v->woken &= kind == STEAL_IDLE;
 }
 
 static void steal_queue_leave(struct steal *s, struct steal_vcpu *v)
@@ -188,7 +184,6 @@ void steal_switch(struct steal *s, uint32_t cpu, uint64_t t, const struct steal_
 	steal_queue_leave(s, p);
 	p->begin[0] = p->begin[1] = 0;
 	p->state = STEAL_SLEEPS;
-	p->woken = false;
 	if (!sleeps && p->vm != STEAL_NONE)
 		steal_queue_enter(s, p, cpu, t);
 }
@@ -204,7 +199,6 @@ void steal_wake(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
 	if (!v || v->state != STEAL_SLEEPS || v->vm == STEAL_NONE)
 		return;
 	steal_queue_enter(s, v, cpu, t);
-	v->woken = true;
 }
 
 void steal_move(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
@@ -239,6 +233,11 @@ void steal_irq(struct steal *s, uint64_t t, uint32_t tid, bool soft, bool end)
 	if (!soft && v->begin[1])
 		v->begin[1] += ns;
 	steal_add_time(s, v->vm, soft ? STEAL_SOFTIRQ : STEAL_IRQ, NULL, ns);
+}
+
+void steal_throttled(struct steal *s, uint32_t vm, uint64_t ns)
+{
+	steal_add_time(s, vm, STEAL_THROTTLED, NULL, ns);
 }
 
 void steal_gap(struct steal *s)

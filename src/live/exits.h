@@ -108,6 +108,7 @@ struct exits_run {
 int exits_steal_begin(struct exits_run *x);
 void exits_steal_take(struct exits_run *x, const struct live_item *i);
 uint64_t exits_steal_now(const struct exits_run *x); /* by x->clock; 0: that is not known */
+void exits_steal_limits(struct exits_run *x); /* what cgroups' limits took since the last time */
 void exits_steal_end(struct exits_run *x);
 /* x->vms is new. */
 int exits_steal_look(struct exits_run *x);

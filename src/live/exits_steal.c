@@ -39,8 +39,54 @@ struct exits_steal {
 	struct kcpus cpus;
 	struct sbuf filter; /* those that are set */
 	unsigned long may[CAPTURE_MAX_CPUS / LONG_BITS]; /* CPUs on which vCPUs may run */
+	struct u64map cgroup_at; /* by directory and VM: the last look at it, its throttled time */
+	void *cgroup;
+	size_t cgroup_cap;
+	struct hash_key key;
+	uint64_t look;
+	uint32_t vm;	     /* that they are looked at for */
 	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
 };
+
+/* ---- limits of cgroups, each once for a VM ---- */
+
+static void steal_cgroup(void *ctx, const char *dir)
+{
+	struct exits_run *x = ctx;
+	struct exits_steal *d = x->steal;
+	struct {
+		uint64_t look, ns;
+	} *c;
+	const uint64_t key = hash_bytes(&d->key, dir, strlen(dir)) ^ d->vm;
+	uint64_t n, ns;
+
+	c = xu64map_elem(&d->cgroup_at, key, &d->cgroup, &d->cgroup_cap, sizeof(*c));
+	if (c->look == d->look || !vm_cgroup_throttled(dir, &n, &ns))
+		return;
+	if (c->look && ns > c->ns)
+		steal_throttled(&x->taken, d->vm, ns - c->ns);
+	c->look = d->look;
+	c->ns = ns;
+}
+
+void exits_steal_limits(struct exits_run *x)
+{
+	struct exits_steal *d = x->steal;
+
+	d->look++;
+	for (size_t i = 0; i < x->taken.vcpu_at.n; i++) {
+		const struct steal_vcpu *v = &x->taken.vcpu[i];
+		_cleanup_close_ int dir = -1;
+
+		if (v->vm == STEAL_NONE)
+			continue;
+		d->vm = v->vm;
+		dir = open(TEXTF("/proc/%u/task/%u", v->tid, v->tid),
+			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir >= 0)
+			vm_cgroups(dir, steal_cgroup, x);
+	}
+}
 
 /* ---- whose threads ---- */
 
@@ -128,6 +174,7 @@ int exits_steal_look(struct exits_run *x)
 	/* Ids may have been given to others. */
 	u64map_free(&d->vm_of);
 	d->vm_of = (struct u64map){ 0 };
+	exits_steal_limits(x);
 	return steal_filter(x, tid, n, cpu, ncpu);
 }
 
@@ -164,6 +211,7 @@ int exits_steal_begin(struct exits_run *x)
 	x->steal = xcalloc(1, sizeof(*x->steal));
 	x->taken.vm_of = steal_whose;
 	x->taken.ctx = x;
+	hash_key_init(&x->steal->key);
 	ret = kcpus_read(KCPU_POSSIBLE, &x->steal->cpus);
 	if (ret)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
@@ -245,6 +293,8 @@ void exits_steal_end(struct exits_run *x)
 		return;
 	steal_free(&x->taken);
 	u64map_free(&x->steal->vm_of);
+	u64map_free(&x->steal->cgroup_at);
+	free(x->steal->cgroup);
 	sbuf_free(&x->steal->filter);
 	kcpus_free(&x->steal->cpus);
 	free(x->steal);

@@ -131,6 +131,48 @@ ok "... counts what they take from each other" awk -v a="vm=\"$a-" -v b="by_vm=\
 	/^kvm_cpu_taken_seconds_total{/ && index($0, a) && index($0, b) && /kind="vm"/ && $2 > 0 { n++ } END { exit n != 1 }' \
 	"$tmp/steal.prom"
 
+# ---- a limit of its cgroup: what the kernel counts of it ----
+
+throttled()
+{
+	awk '$1 == "throttled_usec" { print $2 * 1000 } $1 == "throttled_time" { print $2 }' "$group/cpu.stat"
+}
+
+for g in /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup; do
+	group=$g/kvmft-steal.$$
+	mkdir "$group" 2>/dev/null || continue
+	if [ -e "$group/cpu.max" ]; then
+		echo 10000 100000 >"$group/cpu.max"
+		break
+	elif [ -e "$group/cpu.cfs_quota_us" ]; then
+		echo 10000 >"$group/cpu.cfs_quota_us"
+		break
+	fi
+	rmdir "$group"
+	group=
+done
+if [ -n "$group" ] && [ -d "$group" ]; then
+	trap 'vmlib_cleanup; n=0; while [ -d "$group" ] && ! rmdir "$group" 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done' EXIT
+	echo "$a" >"$group/cgroup.procs"
+	before=$(throttled)
+	steal -p "$a" --format csv
+	from=$(throttled)
+	n=0
+	while [ $(($(throttled) - from)) -lt 300000000 ] && [ $n -lt 600 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+	least=$(throttled)
+	steal_ends
+	most=$(throttled)
+	echo "# $(grep throttled "$out"); $((least - from)) to $((most - before)) ns"
+	ok "a limit: how long it held the VM" awk -F , -v least="$least" -v most="$most" -v from="$from" -v before="$before" '
+		$6 == "throttled" && $9 == 0 && $NF * 1000 >= least - from && $NF * 1000 <= most - before { n++ }
+		END { exit n != 1 }' "$out"
+else
+	skip "a limit of a cgroup" "no cgroup can be made here"
+fi
+
 # ---- events are lost: it does not read while the ring runs over, with switches on a CPU where a vCPU may run ----
 
 # shellcheck disable=SC2086 # a list

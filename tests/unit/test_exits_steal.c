@@ -104,8 +104,8 @@ static void test_kinds(void **state __unused_arg)
 	CHECK("1:t70=4", false, "100 0 11z70", "150 0 w11", "154 0 70-11");
 	CHECK("1:idle=4", false, "100 0 11z0", "150 0 w11", "154 0 0-11");
 	/* Idle although it could run. */
-	CHECK("1:t70=10 1:throttled=40", false, "100 0 11-70", "110 0 70z0", "150 0 0-11");
-	CHECK("1:idle=5 1:t70=10 1:throttled=40", false, "100 0 11z0", "105 0 w11", "110 0 0-70",
+	CHECK("1:idle=40 1:t70=10", false, "100 0 11-70", "110 0 70z0", "150 0 0-11");
+	CHECK("1:idle=45 1:t70=10", false, "100 0 11z0", "105 0 w11", "110 0 0-70",
 	      "120 0 70z0", "160 0 0-11");
 	/* A sleep is no wait, nor is a second wake-up. */
 	CHECK("1:t70=5", false, "100 0 11z70", "120 0 w11", "122 0 w11", "125 0 70-11", "126 0 w11");
