@@ -240,7 +240,7 @@ int captures_live(const char *name, struct record_config *host, const struct cap
 				l->more[0], l->more[1], l->more[2] };
 	struct remote_words w = { 0 };
 	struct sides_config sides = { .temp = true, .reader = &w };
-	char title[32], *none = NULL;
+	char *none = NULL;
 	int ret;
 
 	host->clock = kclock_default();
@@ -249,8 +249,7 @@ int captures_live(const char *name, struct record_config *host, const struct cap
 	host->quiet = true;
 	if (l->sel)
 		xarray_add(&host->vms.v, &host->vms.n, &host->vms.cap, &l->sel, sizeof(l->sel));
-	snprintf(title, sizeof(title), "kvmft %s", name);
-	ret = remote_words_add(&w, title);
+	ret = remote_words_add(&w, TEXTF("kvmft %s", name));
 	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
 		ret = words[i] ? remote_words_add(&w, words[i]) : 0;
 	ret = ret ? err_set(err, ENOMEM, "out of memory") : 0;

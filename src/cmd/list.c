@@ -60,18 +60,11 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 			  "TSC-OFFSET", "AS-HEX", "TSC-RATIO/FRAC");
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
 		const struct vm_vcpu *v = &vm->vcpu[i];
-		char tid[16] = "-";
-		char offset[24] = "-";
-		char hex[24] = "-";
 
-		if (v->tid)
-			snprintf(tid, sizeof(tid), "%u", v->tid);
-		if (v->has_offset) {
-			snprintf(offset, sizeof(offset), "%" PRId64, (int64_t)v->tsc_offset);
-			snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
-		}
-		sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, tid, tid_sources[v->tid_source],
-			  offset, hex);
+		sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, v->tid ? TEXTF("%u", v->tid) : "-",
+			  tid_sources[v->tid_source],
+			  v->has_offset ? TEXTF("%" PRId64, (int64_t)v->tsc_offset) : "-",
+			  v->has_offset ? TEXTF("0x%016" PRIx64, v->tsc_offset) : "-");
 		switch (v->ratio_state) {
 		case VM_RATIO_SET:
 			sbuf_addf(b, "%" PRIu64 "/%u", v->tsc_ratio, v->tsc_frac_bits);
@@ -94,14 +87,13 @@ static void list_vcpu_cells(struct row *o, const struct vm_vcpu *v)
 {
 	const struct vm_vcpu none = { 0 }, *c = v ?: &none;
 	bool scaled = c->ratio_state == VM_RATIO_SET;
-	char hex[24];
 
-	snprintf(hex, sizeof(hex), "0x%016" PRIx64, c->tsc_offset);
 	row_u64(o, "vcpu", v, c->id);
 	row_u64(o, "tid", c->tid, c->tid);
 	row_str(o, "tid_source", v ? tid_sources[c->tid_source] : NULL);
 	row_s64(o, "tsc_offset", c->has_offset, (int64_t)c->tsc_offset);
-	row_str(o, "tsc_offset_hex", c->has_offset ? hex : NULL);
+	row_str(o, "tsc_offset_hex",
+		c->has_offset ? TEXTF("0x%016" PRIx64, c->tsc_offset) : NULL);
 	row_str(o, "scaling", v ? ratio_states[c->ratio_state] : NULL);
 	row_u64(o, "tsc_ratio", v && scaled, c->tsc_ratio);
 	row_u64(o, "tsc_frac_bits", v && scaled, c->tsc_frac_bits);

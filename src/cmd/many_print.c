@@ -119,13 +119,12 @@ static void sum_cells(struct row *o, const void *ctx, size_t i)
 	const struct many_doc *d = ((const struct sum_doc *)ctx)->d;
 	const struct sum *s = ((const struct sum_doc *)ctx)->s;
 	const struct many_row *r = o->head ? &none : &s->v[i];
-	char text[32], share[32];
+	char text[32];
 
-	snprintf(share, sizeof(share), "%s%%", d->what);
 	cell_str(o, IN_ALL, "name", d->title, r->name);
 	cell_u64(o, IN_TEXT, NULL, d->what, true, r->n);
 	row_u64(o, "count", true, r->n);
-	cell_text(o, 0, share, "%.2f%%", sum_percent(r->n, s->all));
+	cell_text(o, 0, TEXTF("%s%%", d->what), "%.2f%%", sum_percent(r->n, s->all));
 	cell_text(o, 0, "Time%", "%.2f%%", sum_percent(r->total, s->total));
 	row_time(o, "total", true, u64_cut(r->total));
 	cell_text(o, 0, "Min Time", "%s", us(r->min, text));

@@ -25,11 +25,8 @@ static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 {
 	_cleanup_free_ char *text = NULL;
 	bool record = false;
-	char path[64];
-	ssize_t n;
+	ssize_t n = file_read_all(AT_FDCWD, TEXTF("/proc/%" PRIu32 "/cmdline", pid), WORDS_MAX, &text);
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/cmdline", pid);
-	n = file_read_all(AT_FDCWD, path, WORDS_MAX, &text);
 	for (const char *w = text; n > 0 && w < text + n; w += strlen(w) + 1) {
 		record |= !strcmp(w, "record");
 		*flight |= !strncmp(w, "--flight", strlen("--flight"));
@@ -41,13 +38,10 @@ static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 static bool same_program(uint32_t a, uint32_t b)
 {
 	struct stat st[2];
-	char path[64];
 
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/exe", i ? b : a);
-		if (stat(path, &st[i]))
+	for (int i = 0; i < 2; i++)
+		if (stat(TEXTF("/proc/%" PRIu32 "/exe", i ? b : a), &st[i]))
 			return false;
-	}
 	return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
 }
 

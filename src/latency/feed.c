@@ -73,19 +73,13 @@ static const struct lat_decoder *guest_decoder(const struct lat *l)
 static void feed_notes(struct lat *l)
 {
 	const struct lat_decoder *guest = guest_decoder(l);
-	char text[512];
 
-	for (unsigned int k = 0; k < LAT_KINDS; k++) {
-		if (!l->left_out[k])
-			continue;
-		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k],
-			 l->left_out[k]);
-		lat_note_add(l, text);
-	}
-	if (hostmap_floating(l->map)) {
-		snprintf(text, sizeof(text), "%s: " HOSTMAP_FLOATING, hostmap_floating(l->map));
-		lat_note_add(l, text);
-	}
+	for (unsigned int k = 0; k < LAT_KINDS; k++)
+		if (l->left_out[k])
+			lat_note_add(l, TEXTF("%s is left out: %s", lat_kind_names[k],
+					      l->left_out[k]));
+	if (hostmap_floating(l->map))
+		lat_note_add(l, TEXTF("%s: " HOSTMAP_FLOATING, hostmap_floating(l->map)));
 	if (l->alone) {
 		lat_note_add(l, "the host was not recorded: how much of these times was its "
 				"is not known");

@@ -229,7 +229,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
 	const char *note, *sep;
 	const struct hostmap *map;
-	char early[32], late[32], unit[16];
+	char early[32], late[32];
 
 	if (grouped(v))
 		blame_put_groups(v, true, NULL, b);
@@ -254,7 +254,6 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
 			  v->at ? "nearest" : "longest");
 	map = tl_hostmap(v->t);
-	snprintf(unit, sizeof(unit), "%s", khz(v) ? "" : " cycles");
 	for (size_t m = 0; m < map->nvm; m++) {
 		const struct lat_bound *o = &v->bound[m];
 
@@ -273,7 +272,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 			snprintf(late, sizeof(late), "%" PRIu64, o->late);
 		}
 		sbuf_addf(b, "# the stamps of %s may be off by -%s/+%s%s\n", map->vm[m].label,
-			  early, late, unit);
+			  early, late, khz(v) ? "" : " cycles");
 	}
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(b, "# %s\n", note);

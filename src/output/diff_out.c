@@ -125,18 +125,17 @@ static void diff_cells(struct row *o, const void *ctx, size_t i)
 	a = r->value[0] < least ? 0 : r->value[0];
 	b = r->value[1];
 	if (!(a > 0))
-		snprintf(text, sizeof(text), !(b > 0) ? "-" : rate ? "new" : "from 0");
+		cell_text(o, 0, "change", "%s", !(b > 0) ? "-" : rate ? "new" : "from 0");
 	else if (!(b > 0) && rate)
-		snprintf(text, sizeof(text), "gone");
+		cell_text(o, 0, "change", "gone");
 	else if (b >= CHANGE_X * a)
-		snprintf(text, sizeof(text), "x%.3g", b / a);
+		cell_text(o, 0, "change", "x%.3g", b / a);
 	else
-		snprintf(text, sizeof(text), "%+.1f%%", (b / a - 1) * 100);
-	cell_text(o, 0, "change", "%s", text);
-	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
-	cell_text(o, 0, "effect", "%s", r->lead ? text : "");
-	snprintf(text, sizeof(text), r->chance < 0.001 ? "<0.001" : "%.3f", r->chance);
-	cell_text(o, COL_LEFT, "chance", "%s%s", text, r->beyond ? "" : r->differs ? " -" : " ~");
+		cell_text(o, 0, "change", "%+.1f%%", (b / a - 1) * 100);
+	cell_text(o, 0, "effect", "%s", r->lead ? TEXTF("%.2f%%", r->effect * 100) : "");
+	cell_text(o, COL_LEFT, "chance", "%s%s",
+		  r->chance < 0.001 ? "<0.001" : TEXTF("%.3f", r->chance),
+		  r->beyond ? "" : r->differs ? " -" : " ~");
 	o->dim = doc->color && !r->lead && !o->head;
 	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
 	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);

@@ -24,10 +24,7 @@ static uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_d
 static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
 		     uint64_t time)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
-	json_put_known_u64(j, name, known, time);
+	json_put_known_u64(j, TEXTF("%s_%s", key, lat_unit(v)), known, time);
 }
 
 /* A stage of a group: a member of JSON's "stages", a line of CSV; CSV's header with no group. */

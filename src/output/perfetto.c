@@ -748,16 +748,18 @@ static void perfetto_epoch(struct out *o, const struct out_epoch *e)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t;
-	char name[96];
 	uint64_t v;
 
 	if (e->first || !out_clock_value(&o->clock, e->host, -1, &v))
 		return;
 	t = pf_track(o, p, PF_VCPU, e->vm, e->vcpu);
 	p->now = v;
-	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
-		 (long long)e->e->map.offset, e->e->has_pv ? e->e->pv.version : 0);
-	pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	pf_put(o, p, t,
+	       &(struct pf_event){
+		       .type = PF_INSTANT,
+		       .name = TEXTF("EPOCH: TSC offset %lld, pvclock record %u",
+				     (long long)e->e->map.offset,
+				     e->e->has_pv ? e->e->pv.version : 0) });
 	if (e->src->guest)
 		pf_machine_epoch(o, p, e);
 }

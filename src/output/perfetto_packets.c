@@ -468,11 +468,8 @@ static void put_tasks(struct out *o, struct pf_machine *m)
 			continue;
 		put_process(m->to, vm->pid, vm->cap ? vm->cap->vmm : NULL);
 		hostmap_each_thread(map, v, th) {
-			char name[32];
-
-			snprintf(name, sizeof(name), "vCPU %u", th->vcpu);
 			if (th->tid > 0 && th->tid != vm->pid)
-				pf_put_thread(m->to, th->tid, vm->pid, name);
+				pf_put_thread(m->to, th->tid, vm->pid, TEXTF("vCPU %u", th->vcpu));
 		}
 	}
 	for (size_t i = 0; i < cap->ntask; i++) {

@@ -248,12 +248,8 @@ void verify_text(const struct verify *v, struct sbuf *b)
 /* KEY_cycles, and KEY_ns, which is known if the TSC's rate is. */
 static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles, uint64_t khz)
 {
-	char name[48];
-
-	snprintf(name, sizeof(name), "%s_cycles", key);
-	row_s64(o, name, has, cycles);
-	snprintf(name, sizeof(name), "%s_ns", key);
-	row_s64(o, name, has && khz, tsc_span_ns(cycles, khz));
+	row_s64(o, TEXTF("%s_cycles", key), has, cycles);
+	row_s64(o, TEXTF("%s_ns", key), has && khz, tsc_span_ns(cycles, khz));
 }
 
 static void stats_cells(struct row *o, const struct verify *v, bool known,
