@@ -24,19 +24,18 @@ static const struct {
 	{ "sched", "sched_switch", "CPU", true },
 	{ "sched", "sched_wakeup", "pid", true },
 	{ "sched", "sched_migrate_task", "pid", true },
-#define BOTH(sys, name, begin, end) { sys, name begin, "common_pid", false }, \
-				    { sys, name end, "common_pid", false }
-	BOTH("irq", "irq_handler", "_entry", "_exit"),
-	BOTH("irq", "softirq", "_entry", "_exit"),
-	BOTH("irq_vectors", "local_timer", "_entry", "_exit"),
-	BOTH("irq_vectors", "reschedule", "_entry", "_exit"),
-	BOTH("irq_vectors", "call_function", "_entry", "_exit"),
-	BOTH("irq_vectors", "call_function_single", "_entry", "_exit"),
-	BOTH("irq_vectors", "irq_work", "_entry", "_exit"),
+#define BOTH(sys, name) { sys, name "_entry", "common_pid", false }, \
+			{ sys, name "_exit", "common_pid", false }
+	BOTH("irq", "irq_handler"),
+	BOTH("irq", "softirq"),
+	BOTH("irq_vectors", "local_timer"),
+	BOTH("irq_vectors", "reschedule"),
+	BOTH("irq_vectors", "call_function"),
+	BOTH("irq_vectors", "call_function_single"),
+	BOTH("irq_vectors", "irq_work"),
 };
 
 struct exits_steal {
-	struct kcpus cpus;
 	struct sbuf filter; /* those that are set */
 	unsigned long may[CAPTURE_MAX_CPUS / LONG_BITS]; /* CPUs on which vCPUs may run */
 	struct u64map cgroup_at; /* by directory and VM: the last look at it, its throttled time */
@@ -125,11 +124,11 @@ static int steal_filter(struct exits_run *x, const uint32_t *tid, size_t n, cons
 
 	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
 		const char *f = steal_events[i].field;
-		bool cpus = !strcmp(f, "CPU"), any = cpus && ncpu >= x->steal->cpus.n;
+		bool cpus = !strcmp(f, "CPU");
 
 		if (!kevent_list_has(&x->events, steal_events[i].sys, steal_events[i].name))
 			continue;
-		steal_ranges_text(&b, f, cpus ? cpu : tid, any ? 0 : cpus ? ncpu : n);
+		steal_ranges_text(&b, f, cpus ? cpu : tid, cpus ? ncpu : n);
 		sbuf_addf(&all, "%s;", b.s ?: "");
 		ret = b.error ?: kevent_list_add(&list, steal_events[i].sys, steal_events[i].name,
 						 !n ? NOTHING : b.s);
@@ -166,9 +165,9 @@ int exits_steal_look(struct exits_run *x)
 				d->may[w] |= may[w];
 		}
 	steal_looked(&x->taken);
-	for (size_t i = 0; i < d->cpus.n; i++)
-		if (steal_may_run(d, d->cpus.cpu[i]))
-			xarray_add(&cpu, &ncpu, &cpu_cap, &d->cpus.cpu[i], sizeof(*cpu));
+	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS; i++)
+		if (steal_may_run(d, i))
+			xarray_add(&cpu, &ncpu, &cpu_cap, &i, sizeof(*cpu));
 	if (n)
 		qsort(tid, n, sizeof(*tid), by_id);
 	/* Ids may have been given to others. */
@@ -206,15 +205,12 @@ static uint32_t steal_whose(void *ctx, const struct steal_task *task)
 
 int exits_steal_begin(struct exits_run *x)
 {
-	int ret;
+	int ret = 0;
 
 	x->steal = xcalloc(1, sizeof(*x->steal));
 	x->taken.vm_of = steal_whose;
 	x->taken.ctx = x;
 	hash_key_init(&x->steal->key);
-	ret = kcpus_read(KCPU_POSSIBLE, &x->steal->cpus);
-	if (ret)
-		return err_why(x->err, ret, "cannot read the list of CPUs");
 	for (size_t i = 0; i < ARRAY_SIZE(steal_events) && !ret; i++) {
 		const char *sys = steal_events[i].sys, *name = steal_events[i].name;
 
@@ -296,6 +292,5 @@ void exits_steal_end(struct exits_run *x)
 	u64map_free(&x->steal->cgroup_at);
 	free(x->steal->cgroup);
 	sbuf_free(&x->steal->filter);
-	kcpus_free(&x->steal->cpus);
 	free(x->steal);
 }
