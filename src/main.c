@@ -318,5 +318,9 @@ int main(int argc, char **argv)
 			return ret;
 		c = verb;
 	}
+	if (argc == 2 && is_help(argv[1]) && access(argv[1], F_OK)) { /* as perf has it */
+		cli_print_help(c, false, stdout);
+		return flushed(KVMFT_OK);
+	}
 	return run_command(c, as ?: c->name, argc, argv, verbose);
 }

@@ -25,6 +25,7 @@ struct out_clock {
 	struct cyc2ns line; /* ns: by what the file says of them, unless mult is 0 */
 	/* which is not known: cycles, or ns of 1 cycle each in a format without cycles */
 	bool no_rate;
+	bool moved; /* there are captures of other hosts, which go on */
 	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */
 	/* realtime on the hosts that the VM moved to, in that order */
 	const struct out_clock_later {

@@ -422,6 +422,9 @@ struct view_opts {
 	bool quiet;
 };
 
+/* Takes FILE:events, the trace-events-all, out of the list of traces. */
+void qemu_traces_events(struct view_opts *o);
+
 struct view {
 	/* by the command: */
 	const struct view_opts *o;

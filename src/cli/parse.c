@@ -319,7 +319,11 @@ const struct cmd *cli_find_verb(const struct cmd *group, const char *word, struc
 	const struct cmd *c = find_in(group->verbs, skip, word);
 	const char *near = c ? NULL : nearest_in(group->verbs, skip, word);
 
-	if (!c && near)
+	const char *instead = cli_gone(group->name, word, strlen(word), 0);
+
+	if (!c && instead)
+		err_usage(err, "unknown command '%s': %s", word, instead);
+	else if (!c && near)
 		err_usage(err, "unknown command '%s' (did you mean %s?)", word, near);
 	else if (!c)
 		err_usage(err, "unknown command '%s' (see kvmft help %s)", word, group->name);
@@ -648,8 +652,10 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 		argv[end - 1] = operand;
 	}
 	if (argc - first < c->min_args)
-		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
-				c->args ? " " : "", c->args ?: "");
+		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s%s", c->name,
+				c->args ? " " : "", c->args ?: "",
+				!c->args || !strstr(c->args, "HOST") || access("kvmft.data", F_OK) ? "" :
+						"; kvmft.data is here");
 	else if (c->max_args >= 0 && argc - first > c->max_args)
 		ret = err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
 				c->args ? " " : "", c->args ?: "");

@@ -100,8 +100,15 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(err, "option --duration is for this host, now: without HOST");
 	ret = ret ?: advised_read(&d, o, argc, argv, err);
 	if (!ret) {
+		size_t vm = 0;
+
 		advise_print[MAX(o->format, 0)](d.a, o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
+		while (vm < d.a->n && !advise_shown(d.a, vm))
+			vm++;
+		if (!ret && vm == d.a->n)
+			ret = err_lack(err, ENODATA, "no exit of a VM was recorded: none ran, or this "
+				       "KVM does not trace them (see kvmft check)");
 	}
 	return ret ?: d.whole ? KVMFT_OK : KVMFT_INCOMPLETE;
 }

@@ -80,10 +80,9 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 	OPTION_CHOICE(0, "clock", st, v.clock, "CLOCK", out_clock_names,    \
 		      "clock of all times (default: ns since the recording began)")
 #define VIEW_TRACES_OPTIONS(st, text)                                                      \
-	OPTION(0, "qemu", OPT_LIST, st, v.qemu, "FILE[:FORMAT[:VM]]", text),               \
-		OPTION(0, "trace-events", OPT_STR, st, v.trace_events, "FILE",             \
-		       "the trace-events-all of that QEMU, also for markers in HOST\n"     \
-		       "(default: of /usr/share/qemu)")
+	OPTION(0, "qemu", OPT_LIST, st, v.qemu, "FILE[:FORMAT[:VM]]",                       \
+	       text "; FILE:events: the trace-events-all\n"                                 \
+		    "of that QEMU, also for markers in HOST (default: of /usr/share/qemu)")
 /* For other programs of kvmft, where a VM cannot be named as here. */
 #define VIEW_NAMING_OPTION(st)                   \
 	{ .name = "naming",                      \

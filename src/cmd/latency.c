@@ -284,6 +284,7 @@ static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *er
 {
 	struct latency_opts *l = opts;
 
+	qemu_traces_events(&l->v);
 	return out_format_of(l->file.path, lat_format_name, &l->format, err) ?:
 	       captures_at(o, has_kinds(opts, o->argv[0]), err);
 }
@@ -310,8 +311,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	argc -= !!kinds;
 	argv += !!kinds;
 	if (!ret && !argc)
-		ret = err_usage(err, "operands are missing: kvmft latency %s HOST [GUEST[=SEL]]...",
-				kinds);
+		ret = err_usage(err, "operands are missing: kvmft latency %s HOST [GUEST[=SEL]]...%s",
+				kinds, access(DEFAULT_INPUT, F_OK) ? "" : "; " DEFAULT_INPUT " is here");
 	ret = ret ?: latency_open(&m, &m.v, argc, argv);
 	ret = ret ?: outfile_check(m.o->file.out, NULL, m.v.p->t, m.o->v.trace_events, err);
 	m.lo.vm = m.v.vm;
@@ -395,7 +396,7 @@ const struct cmd cmd_latency = {
 	.groups = "vm vcpu from to than worst by context format output all\n"
 		  "from any event to any other: from-event to-event key\n"
 		  "two clocks: host tsc-offset tsc-ratio solve\n"
-		  "QEMU's own events: qemu trace-events\n"
+		  "QEMU's own events: qemu\n"
 		  "output: clock grain force",
 	.first = &latency_kinds,
 	.syms = offsetof(struct latency_opts, v.syms),

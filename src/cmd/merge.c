@@ -445,8 +445,9 @@ static int merge_alone(struct merge *m)
 	if (o->v.qemu.n && needs_host(o))
 		return err_usage(m->v.err, "option --%s needs the capture of a host", needs_host(o));
 	if (o->v.qemu.n != 1)
-		return err_usage(m->v.err, "operands are missing: the capture of a host, or one "
-					 "--qemu FILE alone");
+		return err_usage(m->v.err, "operands are missing: the capture of a host%s, or one "
+					 "--qemu FILE alone",
+				 access(DEFAULT_INPUT, F_OK) ? "" : ", as kvmft merge " DEFAULT_INPUT);
 	if ((o->format && !json && strcmp(o->format, "text")) ||
 	    (o->v.clock >= 0 && o->v.clock != OUT_CLOCK_MONO && o->v.clock != OUT_CLOCK_REALTIME))
 		return err_usage(m->v.err, "a trace of QEMU alone is text or json, and its times are "
@@ -633,6 +634,7 @@ static int merge_sessions(void *opts, struct operands *operands, struct kvmft_er
 	int ret = captures_first(opts, operands, err);
 
 	ret = ret ?: out_format_of(o->file.path, out_format_name, &o->format, err);
+	qemu_traces_events(&o->v);
 	o->operands = *operands;
 	return ret;
 }
@@ -677,7 +679,7 @@ const struct cmd cmd_merge = {
 	.opts = merge_options,
 	.groups = "output format of clock from to side vcpu event context count follow\n"
 		  "two clocks: host tsc-offset tsc-ratio solve\n"
-		  "QEMU's own events: qemu trace-events\n"
+		  "QEMU's own events: qemu\n"
 		  "output: long force",
 	.syms = offsetof(struct merge_opts, v.syms),
 	READS(struct merge_opts),

@@ -71,11 +71,11 @@ static const struct opt record_options[] = {
 	       "keep the last events in the kernel's ring; write them out on SIGUSR1, on\n"
 	       "--trigger, and at the end"),
 	OPTION(0, "trigger", OPT_STR, struct record_config, trigger, "EVENT[/FILTER/]",
-	       "flight recorder: write the ring out when this event happens, or with\n"
+	       "a flight recorder: write the ring out when this event happens, or with\n"
 	       "exit-longer=DURATION[/FILTER/] when an exit lasts longer, or with\n"
 	       "marker[=TEXT] when a program writes (TEXT) to trace_marker"),
 	OPTION(0, "before", OPT_DURATION, struct record_config, before, "DURATION",
-	       "flight recorder: how far the ring must reach back; it grows until it does"),
+	       "a flight recorder: how far the ring must reach back; it grows until it does"),
 	OPTION_CHOICE(0, "as", struct record_config, as, "WHAT", record_as_choices,
 		      "what this machine is: a KVM host, a guest, both (default: detected)"),
 	OPTION(0, "guest", OPT_LIST, struct record_options, sides.guests, "NAME[=COMMAND]",
@@ -190,6 +190,7 @@ static int record_words(struct remote_words *w, struct kvmft_err *err)
 		                                          "of them");
 	o.c.output = "-";
 	o.c.control = (struct record_control){ .on = true, .fd = STDIN_FILENO };
+	o.c.flight |= o.c.before.set || o.c.trigger;
 	if (o.remote || o.sides.guests.n)
 		ret = err_usage(err, "a guest's recording has no --remote and no --guest");
 	else
@@ -236,6 +237,7 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	if (o->remote)
 		return record_remote(err);
+	o->c.flight |= o->c.before.set || o->c.trigger;
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
 	if (o->sides.options.n || o->sides.command || o->sides.push ||

@@ -40,7 +40,7 @@ int out_format_of(const char *path, const char *(*name)(size_t i), const char **
 		known = strcmp(name(i), is) ? NULL : name(i);
 	if (is && !known)
 		return err_usage(err, "%s is named as %s, which is not written here: kvmft %s", path, is,
-				 strcmp(is, "csv") ? "export has it" : "export writes json");
+				 strcmp(is, "csv") ? "export has it" : "report, latency and blame have it");
 	if (is && *format && strcmp(*format, is))
 		return err_usage(err, "%s is named as %s, and %s was asked for: give it another name, "
 				 "or leave the format out", path, is, *format);

@@ -69,6 +69,24 @@ static const struct qevents *events_asked(void *arg)
 	return m->events;
 }
 
+void qemu_traces_events(struct view_opts *o)
+{
+	struct str_list *l = &o->qemu;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		char *format = strrchr(l->v[i], ':');
+
+		if (format && !strcmp(format, ":events")) {
+			*format = '\0';
+			o->trace_events = l->v[i];
+		} else {
+			l->v[n++] = l->v[i];
+		}
+	}
+	l->n = n;
+}
+
 int qemu_traces_add(struct qemu_traces *m, struct pairing *p, const struct str_list *traces,
 		    const char *events, struct kvmft_err *err)
 {
@@ -80,8 +98,8 @@ int qemu_traces_add(struct qemu_traces *m, struct pairing *p, const struct str_l
 
 	if (events && !traces->n && !markers)
 		return err_usage(
-			err, "option --trace-events: of which trace? It needs --qemu, or a host "
-			     "recorded with -e marker");
+			err, "option --qemu: a trace, or a host "
+			     "recorded with -e marker, goes with %s:events", events);
 	if (!traces->n && !markers)
 		return 0;
 	if (events && !m->events)
@@ -249,7 +267,7 @@ static void note_misfits(const struct qemu_traces *m, const char *label,
 			" do not fit: does it belong to this QEMU?",
 			label, s->undeclared,
 			m->events ? qevents_name(m->events)
-				  : "any trace-events-all (--trace-events)",
+				  : "any trace-events-all (--qemu FILE:events)",
 			s->misfits);
 }
 
@@ -389,12 +407,12 @@ bool qemu_traces_summary(const struct qemu_traces *m, const struct timeline *t, 
 			note_misfits(m, s->label, r.stats);
 	}
 	if (any && m->refused && !quiet)
-		m->note("%s; if it is right, name it with --trace-events", m->refused);
+		m->note("%s; if it is right, name it with --qemu FILE:events", m->refused);
 	if (any && m->found && !quiet)
-		m->note("QEMU's events by %s; --trace-events FILE names that of another QEMU",
+		m->note("QEMU's events by %s; --qemu FILE:events names that of another QEMU",
 			qevents_name(m->events));
 	else if (any && !m->events && !quiet)
 		m->note("no trace-events-all of QEMU was found: arguments are shown without their names (see "
-			"--trace-events)");
+			"--qemu FILE:events)");
 	return some;
 }

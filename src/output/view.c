@@ -121,7 +121,7 @@ static int wall_span(const struct out_clock *c, const struct capture *cap, const
 {
 	struct out_clock real = *c;
 	struct cap_pieces own = { 0 };
-	uint64_t begin, ns, lasts;
+	uint64_t begin, ns, lasts, end = cap->stop_tsc ?: cap->end_tsc;
 	int ret = 0;
 
 	if (c->kind != OUT_CLOCK_REALTIME && !day_clock(cap, &own, &real)) {
@@ -140,6 +140,17 @@ static int wall_span(const struct out_clock *c, const struct capture *cap, const
 				name, text, cap->path);
 	else
 		*hi -= !!*hi; /* of what was before the TSC began, nothing */
+	if (!ret && end && cap_in_tsc(cap) && !c->moved &&
+	    ((strcmp(name, "from") && *hi < cap->begin_tsc) ||
+	     (strcmp(name, "to") && strcmp(name, "until") && *lo > end))) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		out_clock_put(&real, cap->begin_tsc, -1, 6, &b);
+		sbuf_add(&b, " to ");
+		out_clock_put(&real, end, -1, 6, &b);
+		ret = err_set(err, ENODATA, "option --%s: %s is not in %s, which is of %s", name, text,
+			      cap->path, b.s ?: "");
+	}
 	cap_pieces_free(&own);
 	return ret;
 }
@@ -392,6 +403,7 @@ int view_clock(struct view *v, int kind, struct kvmft_err *err)
 	*c = (struct out_clock){
 		.kind = kind < 0 ? OUT_CLOCK_NS : (enum out_clock_kind)kind, .map = p->map,
 		.vm = p->nguest ? p->guest[0].vm : 0, .khz = host->tsc_khz, .base = p->begin,
+		.moved = p->nlater,
 	};
 	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
 		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,

@@ -383,8 +383,6 @@ int record_flight_check(struct record *r)
 	int ret = 0;
 
 	if (c->before.set) {
-		if (!c->flight)
-			return err_usage(r->err, "option --before needs --flight-recorder");
 		if (!c->before.v || c->before.v > MOST_NS)
 			return err_usage(r->err, "option --before: from 1ns to 24h");
 		if (!ring_ticks(r, 1000000000))
@@ -396,8 +394,6 @@ int record_flight_check(struct record *r)
 	}
 	if (!c->trigger)
 		return 0;
-	if (!c->flight)
-		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (trigger_is_longer(r)) {
 		char *filter;
 		uint64_t ns;

@@ -11,9 +11,8 @@
 . "$(dirname "$0")/vmlib.sh"
 
 need_recording "a flight recorder's ring"
-run "$kvmft" record --as host --before 2s -o "$tmp/no"
-status_is 2 "without --flight-recorder"
-err_has "needs --flight-recorder" "... it is reported"
+run "$kvmft" record --as host --before 1s -e kvm:kvm_pio -d 50ms -o "$tmp/implied"
+is "$(grep -c ' flight=1' "$tmp/implied/meta")" 1 "--before makes a flight recorder"
 run "$kvmft" record --as host --flight-recorder --before 0s -o "$tmp/no"
 status_is 2 "nothing asked for"
 run "$kvmft" record --as host --flight-recorder --before 2s --clock counter -e kvm:kvm_pio -o "$tmp/no"

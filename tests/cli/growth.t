@@ -518,7 +518,7 @@ for command in "advise" "report -i" "latency all" "diff"; do
 done
 grows modules 4000 stuck -i host --vm one --guest-kallsyms file
 grows qemu_names 4000 merge -q --qemu file:simple host
-grows doorbells 4000 merge -q --trace-events "$golden/qemu-events.txt" --qemu file:simple host
+grows doorbells 4000 merge -q --qemu "$golden/qemu-events.txt:events" --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
 grows qemu_events 4000 qemu list-formats file
 [ $left = 0 ] || skip "$left more" "make check-all has them"

@@ -60,7 +60,7 @@ END
 "$mkcap" --capture "$tmp/chain-host" "$tmp/chain-host.txt"
 cp "$top/tests/golden/latency-guest.txt" "$tmp/chain-guest.txt"
 "$mkcap" --capture "$tmp/chain-guest" "$tmp/chain-guest.txt"
-run "$kvmft" latency all --format html -o "$tmp/chain.html" --trace-events "$tmp/trace-events" \
+run "$kvmft" latency all --format html -o "$tmp/chain.html" --qemu "$tmp/trace-events:events" \
 	"$tmp/chain-host" "$tmp/chain-guest=one"
 status_is 3 "latency --format html, of a capture with a gap"
 is "$(grep -c 'onerror' "$tmp/chain.html")" 0 "what QEMU said is nowhere in the page as text"

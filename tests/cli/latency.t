@@ -582,19 +582,19 @@ marked marked <<'END'
 1   6000 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x70 status 0
 1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
 END
-run "$kvmft" latency io --all --format csv -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+run "$kvmft" latency io --all --format csv -q --qemu "$tmp/trace-events:events" "$tmp/marked" "$tmp/guest=one"
 status_is 0 "io with QEMU's events"
 for stage in host,1,5.000 take,1,0.600 block,1,4.100 notify,1,0.300; do
 	out_has "^io,\"one\",\"254,0 write\",$stage" "... $stage: the host's time is parted"
 done
-run "$kvmft" latency io --all --format json -q --trace-events "$tmp/trace-events" "$tmp/marked" "$tmp/guest=one"
+run "$kvmft" latency io --all --format json -q --qemu "$tmp/trace-events:events" "$tmp/marked" "$tmp/guest=one"
 sums "... and the parts are the whole"
 marked undone <<'END'
 1   2600 100 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 16
 1   2700 999 ftrace:print ip=0 buf=virtio_blk_handle_write vdev 0x50 req 0x60 sector 2048 nsectors 8
 1   6700 100 ftrace:print ip=0 buf=virtio_blk_req_complete vdev 0x50 req 0x60 status 0
 END
-run "$kvmft" latency io --all --format csv -q --trace-events "$tmp/trace-events" "$tmp/undone" "$tmp/guest=one"
+run "$kvmft" latency io --all --format csv -q --qemu "$tmp/trace-events:events" "$tmp/undone" "$tmp/guest=one"
 is "$(grep -cE ',(take|block|notify),' "$out")" 0 "what does not fit, or is not QEMU's, parts nothing"
 run "$kvmft" latency io --all --qemu "$tmp/nosuch" "$tmp/host" "$tmp/guest=one"
 status_is 1 "a trace of QEMU that is not there"

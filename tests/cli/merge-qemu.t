@@ -31,14 +31,14 @@ markers()
 		echo "1 9300 999 ftrace:print ip=0 buf=virtio_queue_notify vdev 0x5500 n 4 vq 0x5600"
 	} >marked.txt
 	"$tools/mkcap" --capture marked marked.txt || return 1
-	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" >lines 2>notes || return 1
+	"$kvmft" merge marked --qemu "$golden/qemu-events.txt:events" >lines 2>notes || return 1
 	grep -q '^host qemu-100 .*\[1\] .*000009000  qemu:virtio_queue_notify: vdev 0x5500 n 3 vq 0x5600$' lines &&
 		grep -q '000009100  qemu:virtio_queue_notify: cut$' lines &&
 		[ "$(grep -c ' ftrace:print: ' lines)" -eq 2 ] &&
 		grep -q 'host: 2 events of QEMU from its trace marker: exact' notes || return 1
-	"$kvmft" merge --follow marked --trace-events "$golden/qemu-events.txt" >followed 2>notes || return 1
+	"$kvmft" merge --follow marked --qemu "$golden/qemu-events.txt:events" >followed 2>notes || return 1
 	cmp lines followed && grep -q 'host: 2 events of QEMU from its trace marker: exact' notes || return 1
-	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json \
+	"$kvmft" merge marked --qemu "$golden/qemu-events.txt:events" --format json \
 		--event 'qemu:virtio_queue_notify/n == 3/' >lines 2>notes || return 1
 	grep '"kind":"event"' lines >found
 	[ "$(wc -l <found)" -eq 1 ] && grep -q '"side":"host".*"event":"qemu:virtio_queue_notify".*"vdev":"0x5500","n":3' found
@@ -67,7 +67,7 @@ two_hosts()
 		"0 2500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77" \
 		"0 100500 77 sched:sched_switch prev_pid=77 prev_state=0 next_pid=0" >guest.txt
 	"$tools/mkcap" --capture guest guest.txt || return 1
-	"$kvmft" merge from --host to guest=one --trace-events "$golden/qemu-events.txt" >lines 2>notes || return 1
+	"$kvmft" merge from --host to guest=one --qemu "$golden/qemu-events.txt:events" >lines 2>notes || return 1
 	grep -q '^host#1 .* 0.000003100  qemu:virtio_queue_notify: vdev 0x5500 n 100 ' lines &&
 		grep -q '^host#2 .* 0.000101100  qemu:virtio_queue_notify: vdev 0x5500 n 200 ' lines &&
 		grep -q 'host: 2 events of QEMU from its trace marker: exact' notes
@@ -91,7 +91,7 @@ ok "simple, formats 0 to 4, in simpletrace.py's layout" dumps
 alone()
 {
 	for v in v0 v2 v3 v4; do
-		"$kvmft" merge --qemu "$v" --trace-events "$golden/qemu-events.txt" >lines 2>notes
+		"$kvmft" merge --qemu "$v" --qemu "$golden/qemu-events.txt:events" >lines 2>notes
 		[ $? -eq 3 ] && grep -q "$v: 5 events, 2 lost" notes || return 1
 		grep -q ' 0\.000000100  qemu:kvm_set_ioeventfd_mmio: fd: 23 @0xfebf3000' lines || return 1
 		grep -q ' 0\.001006800  LOST 2 EVENTS$' lines || return 1
@@ -100,11 +100,11 @@ alone()
 		[ -s got ] && [ "$(grep -c . want)" -ge "$(grep -c . got)" ] &&
 			[ -z "$(comm -13 want got)" ] || return 1
 	done
-	"$kvmft" merge -q --qemu v4 --trace-events "$golden/qemu-events.txt" --format json --clock mono >lines
+	"$kvmft" merge -q --qemu v4 --qemu "$golden/qemu-events.txt:events" --format json --clock mono >lines
 	[ $? -eq 3 ] && grep -q '"event":"virtio_queue_notify","fields":{"vdev":"0x5500","n":0,"vq":"0x5600"}' lines || return 1
-	"$kvmft" merge --qemu v4 --trace-events "$golden/qemu-events.txt" -N 2 >lines 2>notes
+	"$kvmft" merge --qemu v4 --qemu "$golden/qemu-events.txt:events" -N 2 >lines 2>notes
 	[ $? -eq 0 ] && [ "$(grep -c ' qemu:' lines)" = 2 ] && ! [ -s notes ] || return 1
-	"$kvmft" merge -q --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines || return 1
+	"$kvmft" merge -q --qemu "$golden/qemu-merge.log" --qemu "$golden/qemu-events.txt:events" >lines || return 1
 	grep -q 'qemu:' lines || return 1
 	"$kvmft" merge --qemu v4 -e virtio_queue_notify >lines 2>notes
 	[ $? -eq 2 ] && grep -q 'option --event needs the capture of a host' notes || return 1
@@ -120,17 +120,17 @@ dateless()
 		echo "[$h:47:29.123456789] (+0.000001000) host qemu:virtio_queue_notify: { cpu_id = 1 }, { vdev = 0x5500, n = $((1$h - 100)), vq = 0x5600 }"
 	done >half.ust
 	TZ=UTC touch -d '2024-05-06 12:00:00' half.ust
-	TZ=UTC "$kvmft" merge -q --qemu half.ust:ust --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	TZ=UTC "$kvmft" merge -q --qemu half.ust:ust --qemu "$golden/qemu-events.txt:events" --clock realtime >lines 2>notes || return 1
 	[ "$(wc -l <lines)" -eq 6 ] && [ "$(grep -c '2024-05-0[56] ' lines)" -eq 6 ] || return 1
 	echo "Nov 27 13:14:15 host qemu-system-x86_64[100]: virtio_queue_notify vdev 0x5500 n 1 vq 0x5600" >old.syslog
 	TZ=UTC touch -d '2024-12-24 12:00:00' old.syslog
-	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --qemu "$golden/qemu-events.txt:events" --clock realtime >lines 2>notes || return 1
 	grep -q '2024-11-27 13:14:15' lines || return 1
 	# Nothing is written before it happens: at the end of a year, too.
 	printf '%s host qemu-system-x86_64[100]: virtio_queue_notify vdev 0x5500 n 1 vq 0x5600\n' \
 		"Dec 31 23:59:59" "Jan  1 00:00:01" "Nov 28 00:00:00" >old.syslog
 	TZ=UTC touch -d '2024-11-27 12:00:00' old.syslog
-	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --qemu "$golden/qemu-events.txt:events" --clock realtime >lines 2>notes || return 1
 	grep -q '2023-12-31 23:59:59' lines && grep -q '2024-01-01 00:00:01' lines && grep -q '2024-11-28 00:00:00' lines
 }
 ok "a trace alone without dates: every hour, and its year" dateless
@@ -140,7 +140,7 @@ merged()
 	format=$1 trace=$2
 	shift 2
 	"$kvmft" merge --format "$format" host --qemu "$trace" \
-		--trace-events "$golden/qemu-events.txt" "$@" >lines 2>notes
+		--qemu "$golden/qemu-events.txt:events" "$@" >lines 2>notes
 }
 
 simple()
@@ -170,7 +170,7 @@ unplaced()
 	rm -rf mute
 	cp -r host mute
 	sed -i '/^time /d' mute/meta
-	"$kvmft" merge mute --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines 2>notes
+	"$kvmft" merge mute --qemu "$golden/qemu-merge.log" --qemu "$golden/qemu-events.txt:events" >lines 2>notes
 	[ $? -eq 3 ] && [ "$(grep -c '^qemu .*? qemu:' lines)" -eq "$(grep -c '^qemu ' lines)" ] &&
 		grep -q 'no readings of the clock of this trace; .*: nothing can be placed' notes
 }
@@ -200,7 +200,7 @@ bounds()
 		return 1
 	merged json "$golden/qemu-merge.log"
 	tail -n 1 lines | grep -q '"qemu":\[{"name":"qemu","format":"log","clock":"realtime","bound_ns":502,"events":5,"unplaced":2,"outside":1,"steps":1}' || return 1
-	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json >lines 2>notes
+	"$kvmft" merge marked --qemu "$golden/qemu-events.txt:events" --format json >lines 2>notes
 	tail -n 1 lines | grep -q '"qemu":\[{"name":"host","format":"marker","clock":"x86-tsc","bound_ns":0,"events":[12]}\]}$' ||
 		return 1
 	"$kvmft" merge --format json host >lines 2>notes
@@ -391,14 +391,14 @@ holes()
 	"$tools/genqemu" --simple 4 hole.simple "$golden/qemu-simple.txt" || return 1
 	cp "$golden/qemu-merge.log" hole.log
 	for format in log simple; do
-		"$kvmft" merge -q --qemu hole.$format:$format --trace-events "$golden/qemu-events.txt" >"whole.$format" 2>notes
+		"$kvmft" merge -q --qemu hole.$format:$format --qemu "$golden/qemu-events.txt:events" >"whole.$format" 2>notes
 		[ $? -le 3 ] && [ -s "whole.$format" ] || return 1
 		truncate -s 1T hole.$format
-		timeout 60 "$kvmft" merge -q --qemu hole.$format:$format --trace-events "$golden/qemu-events.txt" >lines 2>notes
+		timeout 60 "$kvmft" merge -q --qemu hole.$format:$format --qemu "$golden/qemu-events.txt:events" >lines 2>notes
 		[ $? -le 3 ] && [ -s lines ] && head -n "$(wc -l <"whole.$format")" lines | cmp - "whole.$format" || return 1
 	done
 	{ cat "$golden/qemu-merge.log" && truncate -s 1T /dev/stdout && cat "$golden/qemu-merge.log"; } >>hole2.log
-	timeout 60 "$kvmft" merge -q --qemu hole2.log:log --trace-events "$golden/qemu-events.txt" >lines || return 1
+	timeout 60 "$kvmft" merge -q --qemu hole2.log:log --qemu "$golden/qemu-events.txt:events" >lines || return 1
 	[ "$(wc -l <lines)" -eq $((2 * $(wc -l <whole.log))) ]
 }
 ok "a terabyte of which nothing was written: behind the events, or between them" holes

@@ -51,6 +51,21 @@ for what in "verify --solve --tsc-khz 2000000 host.dat guest.dat" "clock --tsc-k
 	is "$(cat "$err")" "" "... with -q nothing"
 done
 
+# ---- what is typed first ----
+
+run "$kvmft" report help
+status_is 0 "report help, as perf has it"
+out_has "^kvmft report: " "... is help"
+"${mkcap%mkcap}genpair" --host day --guest day.guest --ms 5 --vcpus 1 >/dev/null 2>&1
+sed -i 's/^end reason=generated/& tsc=1000005000000/' day/meta
+for what in "merge --from @1900000000" "blame --at @1900000000" "report --from @1900000000" "latency all --to @9"; do
+	run "$kvmft" ${what%% --*} ${what##"${what%% --*} "} day
+	status_is 1 "$what, which is not in the recording"
+	err_has "@[0-9]+ is not in day, which is of [0-9-]+ [0-9:.]+ to [0-9-]+ [0-9:.]+$" "... and when that is"
+done
+run "$kvmft" merge -q --from @9 --to @1900000000 day
+status_is 0 "merge from long before to long after"
+
 # ---- a slip of the finger is no result ----
 
 run "$kvmft" merge -e kvm_exti host guest=one
@@ -138,10 +153,10 @@ is "$rc" "$first" "convert's options before or behind its value"
 
 # ---- a trace of QEMU alone ----
 
-run "$kvmft" merge --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
+run "$kvmft" merge --qemu "$golden/qemu-log.log" --qemu "$golden/qemu-events.txt:events"
 status_is 0 "merge --qemu FILE, no host at hand"
 ok "... its events" test "$(grep -c . "$out")" -gt 3
-run "$kvmft" merge --clock mono --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
+run "$kvmft" merge --clock mono --qemu "$golden/qemu-log.log" --qemu "$golden/qemu-events.txt:events"
 status_is 2 "... not by a clock that is not in the trace"
 err_has "are of the clock realtime" "... which is reported"
 

@@ -230,6 +230,7 @@ wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded
 wrong "... of another command, by its letter" "no option -i: captures are operands" merge -i a
 wrong "... of two names for one thing" "no option --top: --worst N" latency sched --top 3 a
 wrong "... of QEMU itself" "no option -t: PATTERN on, or events=FILE" qemu set -trace events=f
+wrong "a command of QEMU's monitor" "unknown command 'info': kvmft qemu events" qemu info trace-events
 wrong "an option before the command" "unknown option .-q.: those of a command stand after it" -q report
 wrong "... that became a value" "no option --per-vm: --per vm" exits --per-vm
 wrong "... of a command of a group" "no option --events: events=FILE" qemu set --events f

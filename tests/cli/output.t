@@ -66,7 +66,7 @@ kept "export of a guest" export --force -i "$host" -o "$guest/x.dat" "$guest"
 kept "latency" latency --force -o "$host/meta" all "$host" "$guest"
 kept "latency, html" latency --force --format html -o "$guest/meta" all "$host" "$guest"
 kept "a trace of QEMU" merge --force --qemu "$tmp/in/qemu.log" -o "$tmp/in/qemu.log" "$host"
-kept "its declarations" merge --force --qemu "$tmp/in/qemu.log" --trace-events "$tmp/in/events" \
+kept "its declarations" merge --force --qemu "$tmp/in/qemu.log" --qemu "$tmp/in/events:events" \
 	-o "$tmp/in/events" "$host"
 # The file of a guest has the name of the guest's capture.
 vm=$("$kvmft" merge -q "$host" "$guest" | awk '$1 != "host" { print $1; exit }')

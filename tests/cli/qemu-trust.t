@@ -225,8 +225,8 @@ mkfifo "$tmp/fifo"
 mknod "$tmp/device" c 1 3
 cp "$top/tests/golden/qemu-log.log" "$tmp/log"
 for thing in fifo device bin; do
-	hangs_not "--trace-events $thing" "$tmp/$thing: it is not a plain file" \
-		merge --qemu "$tmp/log" --trace-events "$tmp/$thing" "$tmp/host"
+	hangs_not "--qemu $thing:events" "$tmp/$thing: it is not a plain file" \
+		merge --qemu "$tmp/log" --qemu "$tmp/$thing:events" "$tmp/host"
 	hangs_not "--qemu $thing" "$tmp/$thing is not a regular file" merge --qemu "$tmp/$thing" "$tmp/host"
 	hangs_not "list-formats $thing" "$tmp/$thing: it is not a plain file" qemu list-formats "$tmp/$thing"
 done

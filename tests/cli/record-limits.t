@@ -237,7 +237,7 @@ nothing_left "--keep"
 [ -z "$mounted" ] || umount "$mounted"
 mounted=
 for wrong in '--rotate 10' '--rotate 1K' '--rotate x' '--rotate 0s' '--keep 3' '--keep 0 --rotate 1M' \
-	'--flight-recorder --rotate 1M' '--trigger kvm:kvm_pio' '--vcpu 0'; do
+	'--flight-recorder --rotate 1M' '--vcpu 0'; do
 	# shellcheck disable=SC2086 # several words
 	run "$kvmft" record --as host -e kvm:kvm_pio $wrong -d 0.1 -o "$tmp/none"
 	status_is 2 "$wrong: wrong usage"

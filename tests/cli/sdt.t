@@ -242,7 +242,7 @@ for fs in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	status_is 0 "$fs: a command's markers"
 	cp "$out" "$tmp/said"
 	pid=$(sed -n 's/^pid //p' "$tmp/said")
-	run "$kvmft" merge --trace-events "$tmp/none-of-them" --clock host-tsc "$tmp/m$name"
+	run "$kvmft" merge --qemu "$tmp/none-of-them:events" --clock host-tsc "$tmp/m$name"
 	status_is 0 "... can be read"
 	grep ' ftrace:print: ' "$out" >"$tmp/stamps"
 	is "$(sed 's/.*ftrace:print: //' "$tmp/stamps" | tr '\n' ';')" \
@@ -265,23 +265,23 @@ run timeout 60 unshare -m sh -c '
 	exec chroot "$root/root" "$kvmft" "$@"' sh "$tmp" "$(realpath "$kvmft")" record --as host -q -e marker \
 	-o "$tmp/mroot" -- env TRACEFS="$tracefs" "$prog" --marker 5
 status_is 0 "a command's markers, where the root is no mount point"
-run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mroot"
+run "$kvmft" merge --qemu "$tmp/none-of-them:events" "$tmp/mroot"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [0-4]$' "$out")" 5 "... are all there"
 ln -s "$prog" "$tmp/qemu-system-test"
 run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mq" -- env TRACEFS="$tracefs" "$prog" --marker 0
 is "$(lines '^marker ' "$tmp/mq/meta")" 0 "other commands keep their trace_marker"
 run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mqemu" -- "$tmp/qemu-system-test" --marker 2
 status_is 0 "a QEMU has one of its own without asking"
-run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mqemu"
+run "$kvmft" merge --qemu "$tmp/none-of-them:events" "$tmp/mqemu"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [01]$' "$out")" 2 "... whose lines are there"
 run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mwrapped" -- env A=b "$tmp/qemu-system-test" --marker 1
-run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mwrapped"
+run "$kvmft" merge --qemu "$tmp/none-of-them:events" "$tmp/mwrapped"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq 0$' "$out")" 1 "... also when another program starts it"
 # A child that lives on writes after the end: refused, and the capture's numbers agree.
 run timeout 300 "$kvmft" record --as host -e marker -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
 status_is 0 "a command that writes until the end"
 told=$(told_events)
-run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mlong"
+run "$kvmft" merge --qemu "$tmp/none-of-them:events" "$tmp/mlong"
 status_is 0 "... can be read"
 # Events of other VMs, which date a change of a guest's clock, are recorded too.
 is "$(lines . "$out")" "$told" "... has as many as reported"
@@ -299,7 +299,7 @@ if [ -f "$tracefs/options/copy_trace_marker" ]; then
 	wait "$vm"
 	pid=$vm
 	vm=
-	run "$kvmft" merge --trace-events "$tmp/none-of-them" --clock host-tsc "$tmp/copy"
+	run "$kvmft" merge --qemu "$tmp/none-of-them:events" --clock host-tsc "$tmp/copy"
 	status_is 0 "... can be read"
 	# Others may write to the main trace as well.
 	grep "ftrace:print: virtio_notify vdev $(printf '0x%x' "$pid") " "$out" >"$tmp/stamps"

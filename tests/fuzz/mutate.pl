@@ -244,11 +244,11 @@ $kinds{$_} = ['file', [qw(merge -q %s)], [qw(report --tsc-khz 1000000 -i %s)], [
 	['export', '--force', '-i', '%s', '-o', "$dir/run/made"], ['verify', '%s', "$S/guest"]]
 	for qw(v6.dat v7.dat zstd.dat zlib.dat perf.data);
 for my $f (qw(simple log syslog ust)) {
-	$kinds{"qemu.$f"} = ['file', [@qemu, '--qemu', "%s:$f"], ['merge', '-q', '--trace-events', "$S/trace-events",
+	$kinds{"qemu.$f"} = ['file', [@qemu, '--qemu', "%s:$f"], ['merge', '-q', '--qemu', "$S/trace-events:events",
 		'--qemu', "%s:$f", "$S/host"]];
 }
-$kinds{'trace-events'} = ['file', [qw(qemu list-formats %s)], [@qemu, '--qemu', "$S/qemu.log:log", '--trace-events', '%s'],
-	[@qemu, '--qemu', "$S/qemu.simple:simple", '--trace-events', '%s']];
+$kinds{'trace-events'} = ['file', [qw(qemu list-formats %s)], [@qemu, '--qemu', "$S/qemu.log:log", '--qemu', '%s:events'],
+	[@qemu, '--qemu', "$S/qemu.simple:simple", '--qemu', '%s:events']];
 for my $f (qw(kallsyms modules)) {
 	$kinds{$f} = ['file', ['report', '--by', 'rip', '-i', "$S/host", "--guest-$f", '%s'],
 		['merge', '-q', "--guest-$f", '%s', "$S/host", "$S/guest=one"], ['blame', "--guest-$f", '%s', "$S/host", "$S/guest=one"]];
