@@ -135,8 +135,8 @@ void solve_new(const struct tsc_map *map, struct solve **out);
 void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit);
 /* An event of that vCPU, guest TSC; in any order. */
 void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest);
-/* All runs of a thread, as windows of that vCPU; of several threads in time order. */
-void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid);
+/* All runs of that thread alone, as windows of that vCPU; tid 0: none. */
+void solve_set_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid);
 /*
  * All events of a capture whose stamps are exact (own_tsc_is_exact()), and all pairs of both sides;
  * after the threads.
@@ -150,8 +150,6 @@ int solve_add_guest(struct solve *s, const struct runs *runs, const struct captu
 int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_t vm,
 		   const struct runs *runs, const struct capture *cap, const struct fmt *fmt,
 		   struct solve **out) __must_check;
-/* Forgets the windows of a vCPU, so that another thread can be tried. */
-void solve_clear_windows(struct solve *s, uint32_t vcpu);
 /* The host handled an access of that vCPU whose event the guest has at guest TSC `guest`. */
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest);
 #define SOLVE_ALL (-1)

@@ -412,6 +412,8 @@ struct run_list {
 bool run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap);
 /* The number of the first that ends at or after that time; n if there is none. */
 size_t run_list_at(const struct run_list *l, uint64_t host);
+/* Into order; those that touch or overlap are joined. */
+void run_list_sort(struct run_list *l);
 /* Joins those that are separated by less than min_gap. */
 void run_list_join(struct run_list *l, uint64_t min_gap);
 

@@ -114,13 +114,12 @@ static int match_runs(struct matcher *m, struct kvmft_err *err)
 
 /* ---- with known offsets ---- */
 
-/* The events of one stream, and all threads that ran its vCPU. */
+/* The events of one stream; when a thread ran its vCPU, and from when to when each is known. */
 struct count {
 	struct trial *t;
 	const struct guest_time *g;
 	const struct epoch_vcpu *e;
-	const struct run_list **list;
-	size_t nlist;
+	struct run_list ran, known;
 	uint64_t after; /* host TSC of the event before */
 	uint64_t n;
 };
@@ -128,8 +127,8 @@ struct count {
 static int count_event(void *arg, const struct rec *rec)
 {
 	struct count *c = arg;
-	enum solve_fit fit = SOLVE_UNKNOWN;
 	uint64_t lo, hi;
+	size_t at;
 
 	if (c->t->enough && c->n++ >= c->t->enough)
 		return 1;
@@ -137,15 +136,12 @@ static int count_event(void *arg, const struct rec *rec)
 		return 0;
 	c->after = lo;
 	/* Could it have been in the guest at host TSC lo..hi? */
-	for (size_t i = 0; i < c->nlist && fit != SOLVE_INSIDE; i++) {
-		const struct run_list *l = c->list[i];
-		size_t at = run_list_at(l, lo);
-
-		if (at < l->n && hi >= l->v[0].from)
-			fit = l->v[at].from <= hi ? SOLVE_INSIDE : SOLVE_OUTSIDE;
-	}
-	c->t->checked += fit != SOLVE_UNKNOWN;
-	c->t->outside += fit == SOLVE_OUTSIDE;
+	at = run_list_at(&c->known, lo);
+	if (at == c->known.n || c->known.v[at].from > hi)
+		return 0;
+	at = run_list_at(&c->ran, lo);
+	c->t->checked++;
+	c->t->outside += at == c->ran.n || c->ran.v[at].from > hi;
 	return 0;
 }
 
@@ -158,25 +154,29 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
 		const struct hostmap_thread *th;
-		size_t all = 0;
+		struct vcpu_run all;
 		struct count c = { .t = t,
 				   .g = &g,
 				   .e = epoch_vm_find(m->map->vm[t->vm].epochs, vcpu) };
 
 		if (!c.e)
 			continue;
-		hostmap_each_thread(m->map, t->vm, th)
-			all++;
-		c.list = xcalloc(all + 1, sizeof(*c.list));
 		hostmap_each_thread(m->map, t->vm, th) {
 			const struct run_list *l =
 				th->vcpu == vcpu ? runs_of(m->runs, th->tid) : NULL;
 
-			if (l && l->n)
-				c.list[c.nlist++] = l;
+			if (!l || !l->n)
+				continue;
+			for (size_t k = 0; k < l->n; k++)
+				xarray_add(&c.ran.v, &c.ran.n, &c.ran.cap, &l->v[k], sizeof(*l->v));
+			all = (struct vcpu_run){ .from = l->v[0].from, .to = l->v[l->n - 1].to };
+			xarray_add(&c.known.v, &c.known.n, &c.known.cap, &all, sizeof(all));
 		}
+		run_list_sort(&c.ran);
+		run_list_sort(&c.known);
 		ret = MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
-		free(c.list);
+		free(c.ran.v);
+		free(c.known.v);
 	}
 	return ret;
 }
@@ -311,14 +311,6 @@ static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uin
 	return t->vcpu == vcpu && t->vm != HOSTMAP_END && !m->vm[t->vm].cap && !m->vm[t->vm].paired;
 }
 
-/* The thread alone runs the vCPU; tid 0: none does. */
-static void set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
-{
-	solve_clear_windows(g->s, vcpu);
-	if (tid)
-		solve_add_thread(g->s, vcpu, g->m->runs, tid);
-}
-
 /*
  * How an offset found with the anchor's events fits those of another vCPU, with the best of the
  * threads that may run it.
@@ -363,14 +355,14 @@ static uint64_t fill_group(struct regroup *g, size_t anchor, int32_t tid, struct
 		for (size_t i = 0; i < m->nthread; i++) {
 			if (!is_free(m, &m->thread[i], vcpu))
 				continue;
-			set_thread(g, vcpu, m->thread[i].tid);
+			solve_set_thread(g->s, vcpu, g->m->runs, m->thread[i].tid);
 			f->tried = true;
 			f->may |= !count_vcpu(g, vcpu, f, &c) && !c.outside;
 			if (!c.outside && c.inside > f->inside) {
 				f->inside = c.inside;
 				f->tid = m->thread[i].tid;
 			}
-			set_thread(g, vcpu, 0);
+			solve_set_thread(g->s, vcpu, g->m->runs, 0);
 		}
 		if (f->tried && !f->may)
 			return 0;
@@ -388,10 +380,10 @@ static void try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 	uint64_t events;
 	size_t n;
 
-	set_thread(g, g->cpu[anchor].vcpu, tid);
+	solve_set_thread(g->s, g->cpu[anchor].vcpu, g->m->runs, tid);
 	solve_run(g->s, SOLVE_ALL, &r);
 	count_vcpu(g, g->cpu[anchor].vcpu, &f, &f.anchor);
-	set_thread(g, g->cpu[anchor].vcpu, 0);
+	solve_set_thread(g->s, g->cpu[anchor].vcpu, g->m->runs, 0);
 	if (!r.found || r.equal || r.outside)
 		return;
 	events = fill_group(g, anchor, tid, &f, &n);

@@ -106,22 +106,18 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	return v;
 }
 
-static void add_window(struct solve *s, struct solve_vcpu *v, uint64_t from, uint64_t to)
-{
-	s->windows += run_list_add(&v->w, from, to, 0);
-}
-
 void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
-	add_window(s, vcpu_at(s, vcpu), tsc_to_guest(&s->map, entry), tsc_to_guest(&s->map, exit));
-}
+	struct run_list *l = &vcpu_at(s, vcpu)->w;
+	struct vcpu_run w = { tsc_to_guest(&s->map, entry), tsc_to_guest(&s->map, exit) };
 
-void solve_clear_windows(struct solve *s, uint32_t vcpu)
-{
-	struct solve_vcpu *v = vcpu_at(s, vcpu);
-
-	s->windows -= v->w.n;
-	v->w.n = v->ntid = v->np = 0;
+	if (!l->n || l->v[l->n - 1].from <= w.from) {
+		s->windows += run_list_add(l, w.from, w.to, 0);
+		return;
+	}
+	/* Of another thread: solve_captures() sorts them. */
+	xarray_add(&l->v, &l->n, &l->cap, &w, sizeof(w));
+	s->windows++;
 }
 
 void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
@@ -185,29 +181,24 @@ void solve_free(struct solve *s)
 
 /* ---- from captures ---- */
 
-void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
+static void add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
 {
 	const struct run_list *l = runs_of(runs, tid);
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	struct run_list old = v->w;
 
 	xarray_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid));
-	if (!l || !l->n)
-		return;
-	/* At whatever time another thread of the vCPU ran. */
-	s->windows -= old.n;
-	v->w = (struct run_list){ 0 };
-	for (size_t i = 0, k = 0; i < old.n || k < l->n;) {
-		if (i < old.n &&
-		    (k == l->n || old.v[i].from <= tsc_to_guest(&s->map, l->v[k].from))) {
-			add_window(s, v, old.v[i].from, old.v[i].to);
-			i++;
-		} else {
-			solve_add_window(s, vcpu, l->v[k].from, l->v[k].to);
-			k++;
-		}
-	}
-	free(old.v);
+	for (size_t k = 0; l && k < l->n; k++)
+		solve_add_window(s, vcpu, l->v[k].from, l->v[k].to);
+}
+
+void solve_set_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+
+	s->windows -= v->w.n;
+	v->w.n = v->ntid = v->np = 0;
+	if (tid)
+		add_thread(s, vcpu, runs, tid);
 }
 
 struct guest_side {
@@ -263,7 +254,12 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 
 	solve_new(scale, out);
 	hostmap_each_thread(map, vm, t)
-		solve_add_thread(*out, t->vcpu, runs, t->tid);
+		add_thread(*out, t->vcpu, runs, t->tid);
+	for (size_t i = 0; i < (*out)->nv; i++) {
+		(*out)->windows -= (*out)->v[i].w.n;
+		run_list_sort(&(*out)->v[i].w);
+		(*out)->windows += (*out)->v[i].w.n;
+	}
 	return solve_add_guest(*out, runs, cap, fmt);
 }
 

@@ -36,6 +36,18 @@ void run_list_join(struct run_list *l, uint64_t min_gap)
 	l->n = n;
 }
 
+COMPARE(by_from, struct vcpu_run, ORDER(x->from, y->from) ?: ORDER(x->to, y->to));
+
+void run_list_sort(struct run_list *l)
+{
+	size_t n = l->n;
+
+	array_sort(l->v, n, by_from);
+	l->n = 0;
+	for (size_t i = 0; i < n; i++)
+		run_list_add(l, l->v[i].from, l->v[i].to, 0);
+}
+
 size_t run_list_at(const struct run_list *l, uint64_t host)
 {
 	return COUNT_BEFORE(i, l->n, l->v[i].to < host);

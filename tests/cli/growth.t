@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts reasons vcpus_ran vms_robbed "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts reasons vcpus_ran vcpu_threads vms_robbed "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
@@ -318,6 +318,15 @@ make_records() { clock_host 'vm(2); for (i = 1; i <= n; i++) { t = i * 1000; vcp
 make_apart() { clock_host 'm = n / 4; vm(m); for (i = 0; i < m; i++) vcpu(i, 1000 + i * 10); t = 1000 + m * 10;
 	print 0, t, 1000, "kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=1000000"; for (i = 1; i <= n; i++) vcpu(1 + i % (m - 1), t + i * 10)'; }
 make_vcpus_ran() { clock_host 'vm(n); for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10)'; }
+# ... of one vCPU, whose threads take turns, and events of its guest
+make_vcpu_threads()
+{
+	clock_host 'm = int(n / 4); for (i = 0; i < m; i++) print (i ? "" : "meta vm id=100-12 pid=100 fd=12 name=one\n") "meta vcpu vm=100-12 id=0 tid=" i + 1000 " offset=0 ratio=0 frac=48"
+		for (i = 0; i < n; i++) print 0, i * 100 + 100, i % m + 1000, "kvm_entry vcpu_id=0\n0", i * 100 + 150, i % m + 1000, "kvm_exit exit_reason=32 isa=1"'
+	awk -v n="$n" 'BEGIN { print "meta side name=guest"; for (i = 0; i < n; i++) print 0, i * 100 + 120, "77 sched:sched_wakeup pid=" i }' >guest.txt
+	rm -rf guest
+	"$makers/mkcap" --capture guest guest.txt
+}
 # ... whose address spaces are forgotten
 make_spaces() { clock_host 'vm(n); print "event kvmft guest_cr3 19020 u64:cr3 u64:rip u64:rsp u8:cpl u64:code u64:modes u64:fs";
 	for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10, "kvmft:guest_cr3 cr3=4096 rip=1 rsp=4096 cpl=3 code=0x60 modes=1 fs=" (i % 2 ? "0x7f0000001000" : "0x7f9000001000"));
@@ -505,6 +514,7 @@ grows reasons 500 report --split -i host
 grows text_down 2000 clock file
 grows vms_ran 2500 clock host guest=one
 grows vcpus_ran 2000 merge -q --solve host guest=one
+grows vcpu_threads 4000 convert -i host -i guest --from guest-tsc --to host-tsc 1002000
 grows vms_robbed 1000 latency all host guest=one
 grows records 4000 clock host
 grows apart 4000 clock host
