@@ -114,7 +114,7 @@ static char *take_word(struct parser *q, bool value)
 	return q->p == from ? NULL : strndup(from, (size_t)(q->p - from));
 }
 
-static int parse_or(struct parser *q);
+static int parse_joined(struct parser *q, bool any);
 
 static int parse_primary(struct parser *q)
 {
@@ -158,31 +158,21 @@ static int parse_primary(struct parser *q)
 		return 0;
 	}
 	q->depth++;
-	ret = parse_or(q);
+	ret = parse_joined(q, true);
 	q->depth--;
 	if (ret)
 		return ret;
 	return filter_take(q, ")") ? 0 : filter_bad(q, "a ')' is missing");
 }
 
-static int parse_and(struct parser *q)
+/* Terms, and groups of terms joined by &&, which binds more. */
+static int parse_joined(struct parser *q, bool any)
 {
-	int ret = parse_primary(q);
+	int ret = any ? parse_joined(q, false) : parse_primary(q);
 
-	while (!ret && filter_take(q, "&&")) {
-		ret = parse_primary(q);
-		ret = ret ?: add_step(q, NULL, STEP_AND);
-	}
-	return ret;
-}
-
-static int parse_or(struct parser *q)
-{
-	int ret = parse_and(q);
-
-	while (!ret && filter_take(q, "||")) {
-		ret = parse_and(q);
-		ret = ret ?: add_step(q, NULL, STEP_OR);
+	while (!ret && filter_take(q, any ? "||" : "&&")) {
+		ret = any ? parse_joined(q, false) : parse_primary(q);
+		ret = ret ?: add_step(q, NULL, any ? STEP_OR : STEP_AND);
 	}
 	return ret;
 }
@@ -194,7 +184,7 @@ int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_e
 	int ret;
 
 	*out = NULL;
-	ret = parse_or(&q);
+	ret = parse_joined(&q, true);
 	filter_skip_blanks(&q);
 	if (!ret && q.p != q.end)
 		ret = filter_bad(&q, "not understood");
