@@ -162,6 +162,46 @@ static void test_write_interrupted(void **state __unused_arg)
 	assert_true(interruptions > 3);
 }
 
+/* Each side hears the other one, and its end: nobody has a copy of an end that is not his. */
+static void test_fork_piped(void **state)
+{
+	const int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct rlimit was, now;
+	char text[8] = "";
+	int end[2], status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork_piped(end);
+	assert_true(pid >= 0);
+	if (!pid) {
+		if (full_read(end[1], text, 5) || read(end[1], text + 5, 1) || strcmp(text, "hello"))
+			_exit(1);
+		_exit(full_write(end[0], "world", 5, NULL) ? 2 : 0);
+	}
+	assert_int_equal(full_write(end[0], "hello", 5, NULL), 0);
+	util_close_fd(&end[0]);
+	assert_int_equal(full_read(end[1], text, 5), 0);
+	assert_string_equal(text, "world");
+	assert_int_equal(read(end[1], text, 1), 0);
+	util_close_fd(&end[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	/* With room for one of the two pipes: nothing of it stays open. */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	now = was;
+	now.rlim_cur = (rlim_t)before + 4;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	pid = fork_piped(end);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(pid, -EMFILE);
+	assert_true(end[0] == -1 && end[1] == -1);
+	status = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(status, before + 1);
+	close(status);
+	close(before);
+}
+
 static void test_write_file_limit(void **state)
 {
 	struct place *pl = *state;
@@ -414,6 +454,7 @@ int main(void)
 		cmocka_unit_test(test_write_full_pipe),
 		cmocka_unit_test(test_write_slow_reader),
 		cmocka_unit_test(test_write_interrupted),
+		cmocka_unit_test(test_fork_piped),
 		io_test(test_write_file_limit),
 		cmocka_unit_test(test_write_errors),
 		io_test(test_pread),
