@@ -89,7 +89,7 @@ int subbuf_write_lost(struct subbuf_writer *w, uint64_t count)
 }
 
 /* Bytes that an event takes, without a time extend. */
-static uint32_t event_size(uint32_t len)
+static inline uint32_t event_size(uint32_t len)
 {
 	return len && len % 4 == 0 && len <= MAX_SHORT ? 4 + len : 8 + ((len + 3) & ~3u);
 }
@@ -103,7 +103,7 @@ static uint32_t put_head(uint8_t *to, uint32_t type, uint64_t delta)
 }
 
 /* The header of an event, and what fills its last word up; where its data go. */
-static uint8_t *put_event(uint8_t *to, uint64_t delta, uint32_t len)
+static inline uint8_t *put_event(uint8_t *to, uint64_t delta, uint32_t len)
 {
 	const uint32_t padded = (len + 3) & ~3u, with_length = len + 4;
 

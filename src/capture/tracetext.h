@@ -143,20 +143,19 @@ struct tt_step {
 /* Events of one name whose texts differ in their numbers alone; e may be NULL. */
 struct tt_shape {
 	const struct tt_event *e;
-	struct tt_place at[TT_FIELDS];
-	uint32_t n, have; /* fields that may be there; bits of those that the last one had */
-	uint16_t id;	  /* of its format, 0: none so far */
-	bool variant;
 	size_t len, head, sys, name; /* of skeleton: what is before the text; 0: not known by it */
 	bool headed;		     /* that is "sys:name: " or "name: " */
-	struct tt_step step[TT_NUMBERS];
-	uint32_t numbers; /* and 1 */
-	char skeleton[496 + TT_SLACK];
+	bool variant, quick;
+	uint16_t id;	     /* of its format, 0: none so far */
+	uint32_t n, have;    /* fields that may be there; bits of those that the last one had */
+	uint32_t bits, slot; /* the same, of the record; where its text's is */
+	uint32_t numbers;    /* and 1 */
 	/* Where all that changes is plain numbers: the last record, and where these are. */
-	bool quick;
-	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
-	uint32_t bits, slot; /* of the fields that the last one had; where its text's is */
 	uint64_t known, isa;
+	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
+	struct tt_step step[TT_NUMBERS];
+	char skeleton[496 + TT_SLACK];
+	struct tt_place at[TT_FIELDS];
 };
 
 /*

@@ -206,17 +206,19 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 /* How many hex digits p begins with, of 16, and their value. */
 static inline __attribute__((always_inline)) unsigned int hex_digits(const char *p, uint64_t *v)
 {
-	bytes16 c, is_letter, none;
+	bytes16 c, is, is_letter;
 	uint64_t stop;
 	pairs16 pair;
 	bytes8 byte;
 	unsigned int n;
 
 	memcpy(&c, p, sizeof(c));
-	is_letter = (bytes16)((c | 0x20) - 'a' < 6);
-	none = ~((bytes16)(c - '0' < 10) | is_letter);
-	byte = __builtin_convertvector(((pairs16)none >> 4) & 0xff, bytes8); /* 4 bits of each */
+	/* With a sign comparing is one instruction. */
+	is_letter = (bytes16)((chars16)((c | 0x20) + (0x80 - 'a')) < -0x80 + 6);
+	is = (bytes16)((chars16)(c + (0x80 - '0')) < -0x80 + 10) | is_letter;
+	byte = __builtin_convertvector(((pairs16)is >> 4) & 0xff, bytes8); /* 4 bits of each */
 	memcpy(&stop, &byte, sizeof(stop));
+	stop = ~stop;
 	n = stop ? (unsigned int)__builtin_ctzll(stop) / 4 : 16;
 	pair = (pairs16)((c & 0xf) + (is_letter & 9));
 	byte = __builtin_convertvector((pair << 4 | pair >> 8) & 0xff, bytes8);
@@ -240,6 +242,21 @@ static inline __attribute__((always_inline)) bool read_plain(const char **s, boo
 	if (!n || tt_in_word(*p))
 		return false;
 	*s = p;
+	return true;
+}
+
+/* The same of what begins with 0x. */
+static inline __attribute__((always_inline)) bool read_0x(const char **s, uint64_t *v)
+{
+	const char *p = *s + 2;
+	unsigned int n;
+
+	if (**s != '0' || p[-1] != 'x')
+		return false;
+	n = hex_digits(p, v);
+	if (!n || tt_in_word(p[n]))
+		return false;
+	*s = p + n;
 	return true;
 }
 
@@ -514,7 +531,8 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 }
 
 /* Whether the text behind its head has that shape; then its numbers are read. */
-static bool has_text(struct tt_shapes *all, const struct tt_shape *s)
+static inline __attribute__((always_inline)) bool has_text(struct tt_shapes *all,
+							   const struct tt_shape *s)
 {
 	const char *p = all->text;
 	const struct tt_step *x = s->step;
@@ -531,6 +549,10 @@ static bool has_text(struct tt_shapes *all, const struct tt_shape *s)
 		if (i == s->numbers)
 			break;
 		p += x->n;
+		if (x->wanted == 'x' && read_0x(&p, &all->v[i])) {
+			all->end[i] = p;
+			continue;
+		}
 		if (!number_at(p))
 			return false;
 		if (!x->wanted || !read_plain(&p, x->wanted == 'x', &all->v[i])) {
@@ -544,7 +566,8 @@ static bool has_text(struct tt_shapes *all, const struct tt_shape *s)
 	return true;
 }
 
-static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
+static __attribute__((noinline)) bool has_shape(struct tt_shapes *all, const struct tt_line *l,
+						const struct tt_shape *s)
 {
 	return s->len && (size_t)(l->text.s - l->what) == s->head &&
 	       tt_same(l->what, s->skeleton, s->head) && has_text(all, s);
@@ -716,8 +739,9 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 {
 	struct tt_shape *s = l->guess;
 
-	all->text = l->name.n < 6 || memcmp(l->name.s, "sched_", 6) ? l->text.s
-								    : plugin_text(l, &all->plain);
+	all->text = *l->name.s == 's' && l->name.n > 6 && !memcmp(l->name.s, "sched_", 6)
+			    ? plugin_text(l, &all->plain)
+			    : l->text.s;
 	if (!s || l->set != all->set || !has_text(all, s))
 		s = shape_of(all, l);
 	*shape = s;
@@ -729,7 +753,9 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 
 void tt_put_record(const struct tt_shapes *all, const struct tt_shape *s, uint8_t *to, uint32_t n)
 {
+	const uint32_t numbers = s->quick ? s->numbers : 0;
+
 	memcpy(to, s->quick ? s->record : all->record, n);
-	for (uint32_t i = 1; i < s->numbers && s->quick; i++) /* others to 0, where more follows */
+	for (uint32_t i = 1; i < numbers; i++) /* others to 0, where more follows */
 		memcpy(to + s->to[i], &all->v[i], sizeof(all->v[i]));
 }

@@ -379,9 +379,10 @@ static uint64_t place_line(struct tracetext *t, const struct tt_line *l)
 		t->kind = l->kind;
 	if (t->kind == TT_NO_TIME)
 		return ++t->last;
-	t->no_time += l->kind != t->kind;
-	if (l->kind != t->kind)
+	if (l->kind != t->kind) {
+		t->no_time++;
 		return t->last;
+	}
 	for (unsigned int i = l->digits; t->kind == TT_NS && i < 9; i++)
 		unit *= 10;
 	t->digits = MAX(t->digits, l->digits);
@@ -458,6 +459,8 @@ static uint64_t refer_text(const struct tracetext *t, const struct tt_line *l)
 /* Where somebody left lines out, or one excerpt ends and another begins, nothing is paired. */
 static int mark_break(struct tracetext *t, struct tt_cpu *cpu, uint64_t before, uint64_t at)
 {
+	if (!t->dots && !t->prose && cpu->breaks == t->breaks)
+		return 0;
 	t->breaks += t->events > 1 && at > before &&
 		     (t->dots || (t->prose && t->kind == TT_NS && at - before > BREAK));
 	t->dots = t->prose = false;
@@ -470,6 +473,7 @@ static int mark_break(struct tracetext *t, struct tt_cpu *cpu, uint64_t before, 
 static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
+	struct tt_stretch *stretch;
 	struct tt_shape *shape;
 	uint8_t *to;
 	uint32_t have, len, later;
@@ -481,15 +485,18 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 		return subbuf_write_lost(&cpu->w, l->count);
 	if (!l->guess)
 		name_event(l, buf);
-	t->too_long += l->text.n > TT_TEXT_MAX;
-	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
+	if (l->text.n > TT_TEXT_MAX) {
+		t->too_long++;
+		l->text.n = TT_TEXT_MAX;
+	}
 	len = tt_record(&t->shapes, l, &t->isa, &shape);
 	have = shape->bits;
 	if (!shape->id || shape->have != have)
 		shape_id_of(t, shape, have, l);
-	t->elsewhere += !shape->id;
-	if (!shape->id)
+	if (!shape->id) {
+		t->elsewhere++;
 		return 0;
+	}
 	t->variants += shape->variant;
 	at = place_line(t, l);
 	ret = mark_break(t, cpu, before, at);
@@ -503,11 +510,11 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 
 		t->backwards += cpu->nstretch > 0;
 		xarray_add(&cpu->stretch, &cpu->nstretch, &cpu->stretch_cap, &s, sizeof(s));
+		t->first = MIN(t->first, at);
 	}
-	cpu->stretch[cpu->nstretch - 1].last = at;
-	cpu->stretch[cpu->nstretch - 1].n++;
-	t->first = MIN(t->first, at);
-	cpu->last = at;
+	stretch = &cpu->stretch[cpu->nstretch - 1];
+	stretch->last = cpu->last = at;
+	stretch->n++;
 	ref = refer_text(t, l);
 	later = len + (uint32_t)l->text.n + 1;
 	ret = subbuf_reserve(&cpu->w, at, ref ? len : later, later, &to);
