@@ -185,7 +185,7 @@ static int exits_drain_read(struct exits_run *x, bool last)
 		ret = ret ?: exits_drain_all(x, last, !last);
 		steal_read(&x->taken, now);
 		exits_steal_limits(x);
-		x->lost_unknown |= x->taken.odd || in_band->late;
+		x->lost_unknown |= x->taken.odd || x->taken.gaps;
 	}
 	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;

@@ -43,6 +43,7 @@ struct exits_steal {
 	size_t cgroup_cap;
 	struct hash_key key;
 	uint64_t look;
+	bool told;	     /* that the threads of one are not known */
 	uint32_t vm;	     /* that they are looked at for */
 	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
 };
@@ -151,10 +152,16 @@ int exits_steal_look(struct exits_run *x)
 	memset(d->may, 0, sizeof(d->may));
 	for (size_t i = 0; i < x->vms->n; i++)
 		for (size_t k = 0; k < x->vms->vm[i].n_vcpus; k++) {
-			uint32_t id = x->vms->vm[i].vcpu[k].tid;
+			const struct vm_vcpu *v = &x->vms->vm[i].vcpu[k];
+			uint32_t id = v->tid;
 			unsigned long may[ARRAY_SIZE(d->may)] = { 0 };
 			uint64_t at;
 
+			if (!id && v->tid_source != VM_TID_NEVER_RAN && !d->told) {
+				x->note("what is taken from VM %s is not counted: the threads of its "
+					"vCPUs are not known (kvmft list)", x->vms->vm[i].sel);
+				d->told = true;
+			}
 			if (!id || !u64map_get(&e->by_tid, id, &at) ||
 			    !exits_wanted(x, e, &e->thread[at]))
 				continue;
