@@ -286,10 +286,8 @@ struct pick;
 void pick_new(const struct timeline *t, struct pick **out);
 /* Any of these; without one, all events. -EINVAL with err: not an event specification. */
 int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
-/* The same, but as matches: only they and `context` items on either side of each are wanted. */
-int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
 #define PICK_MAX_CONTEXT 10000
-/* At most PICK_MAX_CONTEXT. */
+/* The events are matches: only they and so many items on either side of each are wanted. */
 void pick_set_context(struct pick *p, uint64_t items);
 /* Any of these vCPUs. */
 void pick_add_vcpu(struct pick *p, uint32_t vcpu);

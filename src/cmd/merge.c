@@ -232,11 +232,10 @@ static int merge_ask(struct merge *m)
 	if (!o->event.n && !o->side.n && !o->vcpu.n)
 		return 0;
 	pick_new(m->v.p->t, &m->pick);
-	pick_set_context(m->pick, o->context.v);
+	if (o->context.set)
+		pick_set_context(m->pick, o->context.v);
 	for (size_t i = 0; i < o->event.n && !ret; i++)
-		ret = usage(m->v.err, "--event",
-			    (o->context.set ? pick_add_match : pick_add_event)(m->pick, o->event.v[i],
-									       m->v.err));
+		ret = usage(m->v.err, "--event", pick_add_event(m->pick, o->event.v[i], m->v.err));
 	/* A side that is not here may belong to a guest that was left out. */
 	for (size_t i = 0; i < o->side.n && !ret; i++) {
 		const char *side = o->side.v[i];

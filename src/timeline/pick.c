@@ -323,7 +323,8 @@ struct kept {
 
 struct pick {
 	const struct timeline *t;
-	struct specs event, match;
+	struct specs event;
+	bool around; /* they are matches, which are shown with their context */
 	uint32_t *vcpu;
 	size_t nvcpu, vcpu_cap;
 	bool vcpu_met;
@@ -347,8 +348,9 @@ void pick_new(const struct timeline *t, struct pick **out)
 	(*out)->t = t;
 }
 
-static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
+int pick_add_event(struct pick *p, const char *text, struct kvmft_err *err)
 {
+	struct specs *s = &p->event;
 	size_t len = strlen(text), names = strcspn(text, "/");
 	const char *colon = memchr(text, ':', names);
 	struct spec *x = &s->v[s->n];
@@ -370,19 +372,10 @@ static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
 	return ret;
 }
 
-int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err)
-{
-	return add_spec(&p->event, spec, err);
-}
-
-int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err)
-{
-	return add_spec(&p->match, spec, err);
-}
-
 void pick_set_context(struct pick *p, uint64_t items)
 {
 	p->context = MIN(items, (uint64_t)PICK_MAX_CONTEXT);
+	p->around = true;
 }
 
 void pick_add_vcpu(struct pick *p, uint32_t vcpu)
@@ -473,8 +466,9 @@ static void forget_last(struct specs *s, const struct tl_item *i)
 }
 
 /* specs_match(), where a stack is treated like the event that it belongs to. */
-static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_item *i)
+static bool specs_match_stack(struct pick *p, const struct tl_item *i)
 {
+	struct specs *s = &p->event;
 	bool match = specs_match(s, i);
 	const struct tl_source *src;
 	uint64_t key, last;
@@ -509,7 +503,7 @@ bool pick_wants(struct pick *p, const struct tl_item *i)
 	}
 	for (size_t k = 0; k < p->nvcpu && !vcpu; k++)
 		p->vcpu_met |= vcpu = i->vcpu == (int64_t)p->vcpu[k];
-	if (!vcpu || (p->event.n && !specs_match_stack(p, &p->event, i)))
+	if (!vcpu || (p->event.n && !p->around && !specs_match_stack(p, i)))
 		return false;
 	p->wanted = true;
 	return true;
@@ -557,7 +551,6 @@ void pick_go_on(struct pick *p, const struct timeline *t)
 	p->t = t;
 	p->stacks = STACKS_UNKNOWN;
 	u64map_free(&p->event.known);
-	u64map_free(&p->match.known);
 	for (uint64_t i = 1; i <= p->held; i++) {
 		struct kept *k = &p->ring[(p->next + p->context - i) % p->context];
 
@@ -578,9 +571,9 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 	int ret = 0;
 	struct kept *k;
 
-	if (!p->match.n)
+	if (!p->around)
 		return show(arg, i);
-	if (specs_match_stack(p, &p->match, i)) {
+	if (specs_match_stack(p, i)) {
 		p->matches += !i->ev || !fmt_is_stack(i->ev);
 		p->after = p->context;
 		if (p->held)
@@ -690,27 +683,24 @@ static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, s
 
 bool pick_any(const struct pick *p)
 {
-	return p->match.n ? p->matches : p->wanted;
+	return p->around ? p->matches : p->wanted;
 }
 
 bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b)
 {
-	const struct specs *both[] = { &p->event, &p->match };
-
 	if (p->nvcpu && !p->vcpu_met) { /* nothing is known about the rest then */
 		*slip = true;
 		if (!i)
 			sbuf_addf(b, "no event of the named vCPUs was found");
 		return !i;
 	}
-	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++)
-		for (size_t n = 0; n < both[k]->n; n++) {
-			if (!spec_unmet(p, &both[k]->v[n], slip, b))
-				continue;
-			if (found++ == i)
-				return true;
-			sbuf_reset(b);
-		}
+	for (size_t n = 0, found = 0; n < p->event.n; n++) {
+		if (!spec_unmet(p, &p->event.v[n], slip, b))
+			continue;
+		if (found++ == i)
+			return true;
+		sbuf_reset(b);
+	}
 	return false;
 }
 
@@ -730,7 +720,6 @@ void pick_free(struct pick *p)
 	if (!p)
 		return;
 	specs_free(&p->event);
-	specs_free(&p->match);
 	for (size_t i = 0; p->ring && i < p->context; i++)
 		free(p->ring[i].data);
 	for (size_t i = 0; i < p->nside; i++)
