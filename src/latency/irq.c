@@ -202,20 +202,6 @@ static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vec
 	return &g->handler[is_device(l, vector) ? 0 : vector];
 }
 
-/* An event of its handler, in the guest. */
-static void handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
-{
-	struct lat_handler *h = handler_of(l, vm, vector);
-
-	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += h->unmatched;
-	l->table[LAT_T_IRQ].count[IRQ_ENDED] += h->ended;
-	h->unmatched = h->ended = 0;
-	if (!h->begun)
-		h->begin = t;
-	h->begun = true;
-	h->last = t;
-}
-
 /*
  * It went in, and no handler was seen. A recorder enables and disables events one by one, and not
  * all: the guest should have traced its handler only between the first and the last event of that.
@@ -977,13 +963,18 @@ static void handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in
 {
 	bool device = in->kind != EV_VECTOR_ENTRY;
 	char name[24] = "";
+	struct lat_handler *h;
 	struct irq_chain *c;
 	int vec;
 
 	if (device && l->irqs->handles)
 		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
 	vec = device ? device_vector(l, v, (int32_t)in->f[0], name) : (uint8_t)in->f[0];
-	handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t);
+	h = handler_of(l, v->vm, device ? l->irqs->device : (unsigned int)vec);
+	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += h->unmatched;
+	l->table[LAT_T_IRQ].count[IRQ_ENDED] += h->ended;
+	*h = (struct lat_handler){ .begun = true, .begin = h->begun ? h->begin : in->t,
+				   .last = in->t, .untraced = h->untraced };
 	if (!l->begun || in->t > l->stop) /* the host saw nothing of it */
 		return;
 	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;

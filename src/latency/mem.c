@@ -464,13 +464,6 @@ static struct lat_group *row_of(struct lat *l, const struct lat_case *c, uint32_
 	return g;
 }
 
-static void mem_move_free(struct lat *l)
-{
-	for (size_t i = 0; l->mem->move && i < l->map->nvm; i++)
-		u64map_free(&l->mem->move[i].seen);
-	free(l->mem->move);
-}
-
 enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN, ST_TOLD };
 
 const struct lat_desc lat_desc_mem = {
@@ -871,7 +864,9 @@ void lat_mem_free(struct lat *l)
 	u64map_free(&l->mem->filler);
 	u64map_free(&l->mem->told);
 	u64map_free(&l->mem->asked);
-	mem_move_free(l);
+	for (size_t i = 0; l->mem->move && i < l->map->nvm; i++)
+		u64map_free(&l->mem->move[i].seen);
+	free(l->mem->move);
 	free(l->mem->tdp);
 	free(l->mem);
 }
