@@ -2,9 +2,9 @@
 /*
  * net.h: what the files of the network analysis share.
  *
- *   net.c        events of both sides become halves of packets: sent here, received there
- *   net_link.c   which half belongs to which: by order and number, as far as these are proved;
- *                the tables of those that do
+ *   net.c        events of both sides become halves of packets: sent here, received there; and
+ *                the tables of those that belong together
+ *   net_link.c   which half belongs to which: by order and number, as far as these are proved
  *   net_id.c     what the recorded headers of packets say about that
  */
 #pragma once
@@ -292,3 +292,7 @@ void net_index_add(struct net_queue *q, uint64_t n);
 void net_index_drop(struct net_queue *q, uint64_t n);
 /* The last one with that identity, and its number; NULL: none. */
 struct net_half *net_index_find(struct net_queue *q, uint64_t id, uint64_t *n);
+
+/* net.c */
+void net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
+		  const struct net_half *s, const struct net_half *g);
