@@ -125,6 +125,7 @@ struct tt_event {
 /* Where the value of a field is, and what does not change while only numbers do. */
 struct tt_place {
 	char type;
+	uint8_t size;
 	bool there, named, fixed, known; /* known: its fixed value is one */
 	bool plain;			 /* it is what the next number says */
 	uint32_t bit;			 /* of those that an event has */
@@ -136,6 +137,7 @@ struct tt_place {
 /* Words of a text, and how the number behind them is wanted; the last: the rest and a NUL. */
 struct tt_step {
 	uint64_t word[2], mask[2]; /* the first 16 bytes of them, and which of these count */
+	uint64_t over;		   /* bits that the number has not */
 	uint16_t at, n;		   /* of skeleton */
 	char wanted;		   /* 'x', 'u': read as a field of that type is */
 };
@@ -147,10 +149,11 @@ struct tt_shape {
 	bool headed;		     /* that is "sys:name: " or "name: " */
 	bool variant, quick;
 	uint16_t id;	     /* of its format, 0: none so far */
-	uint32_t n, have;    /* fields that may be there; bits of those that the last one had */
+	uint32_t n, size;    /* fields that may be there; bytes of a record of them */
+	uint32_t have;	     /* bits of those that the last one had */
 	uint32_t bits, slot; /* the same, of the record; where its text's is */
 	uint32_t numbers;    /* and 1 */
-	/* Where all that changes is plain numbers: the last record, and where these are. */
+	/* Where all that changes is plain numbers: the last record, and where these are; +1: u32. */
 	uint64_t known, isa;
 	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
 	struct tt_step step[TT_NUMBERS];

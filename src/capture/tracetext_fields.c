@@ -16,6 +16,7 @@
  * name and one of " =:"; an empty label is the beginning, @2 the second word. Types:
  *   u s      a number, without or with a sign
  *   x        in hex
+ *   v h      u and x that have 32 bits, or are none
  *   c w r    the name of a task, which may look like what is behind it, up to the next field; a
  *            word; the rest
  *   {a:1}    one of these words, or a number
@@ -25,8 +26,8 @@
  * What arm64 calls TRAP is HVC on 32-bit Arm, whose classes of exceptions have the same numbers.
  */
 /* clang-format off */
-#define X86_EXIT "vcpu_id u vcpu ;exit_reason E reason |reason: ;isa I;guest_rip x rip ;info1 x info1 |" \
-	"info |ext_inf1: ;info2 x info2 |ext_inf2: ;intr_info x intr_info |ext_int: ;error_code x " \
+#define X86_EXIT "vcpu_id v vcpu ;exit_reason E reason |reason: ;isa I;guest_rip x rip ;info1 x info1 |" \
+	"info |ext_inf1: ;info2 x info2 |ext_inf2: ;intr_info h intr_info |ext_int: ;error_code h " \
 	"error_code |ext_int_err: ;requests x"
 #define DM "dm {Fixed:0,LowPrio:256,SMI:512,Res3:768,NMI:1024,INIT:1280,SIPI:1536} ("
 #define VECTORS(when) "local_timer_" when "|reschedule_" when "|call_function_" when \
@@ -34,7 +35,7 @@
 	"|error_apic_" when "|thermal_apic_" when "|threshold_apic_" when "|deferred_error_apic_" when
 
 static const struct tt_event events[] = {
-	{ "kvm", "kvm_entry", "vcpu_id u vcpu ;rip x;vcpu_pc x PC: ;intr_info x;error_code x;"
+	{ "kvm", "kvm_entry", "vcpu_id v vcpu ;rip x;vcpu_pc x PC: ;intr_info h;error_code h;"
 	  "immediate_exit p [immediate exit]" },
 	{ "kvm", "kvm_exit", X86_EXIT ";ret {IRQ:0,SERROR:1,EL1_SERROR:1,TRAP:2,HVC:2,IL:3,"
 	  "HYP_GONE:195936785} |;esr_ec x HSR_EC: |ESR_EC: ;vcpu_pc x PC: " },
@@ -42,20 +43,20 @@ static const struct tt_event events[] = {
 	{ "kvm", "kvm_userspace_exit", "reason u (;errno e (" },
 	{ "kvm", "kvm_vcpu_wakeup", "waited {wait:1,poll:0} |;ns s time ;valid {valid:1,invalid:0} polling " },
 	{ "kvm", "kvm_halt_poll_ns", "vcpu_id u vcpu ;new u halt_poll_ns ;grow {grow:1,shrink:0} (" },
-	{ "kvm", "kvm_pio", "rw {pio_read:0,pio_write:1} |;port x at ;size u;count u;val x" },
-	{ "kvm", "kvm_mmio", "type {unsatisfied-read:0,read:1,write:2} mmio ;len u;gpa x;val x" },
+	{ "kvm", "kvm_pio", "rw {pio_read:0,pio_write:1} |;port h at ;size v;count v;val x" },
+	{ "kvm", "kvm_mmio", "type {unsatisfied-read:0,read:1,write:2} mmio ;len v;gpa x;val x" },
 	{ "kvm", "kvm_fast_mmio", "gpa x" },
 	{ "kvm", "vcpu_match_mmio", "gva x;gpa x" },
-	{ "kvm", "kvm_msr", "write {msr_read:0,msr_write:1} |;ecx x msr_read |msr_write ;data x = ;"
+	{ "kvm", "kvm_msr", "write {msr_read:0,msr_write:1} |;ecx h msr_read |msr_write ;data x = ;"
 	  "exception p (#GP)" },
 	{ "kvm", "kvm_cr", "rw {cr_read:0,cr_write:1} |;cr x cr_read |cr_write ;val x = " },
 	{ "kvm", "kvm_hypercall", "nr x;a0 x;a1 x;a2 x;a3 x" },
 	{ "kvm", "kvm_cpuid", "function x func ;index x idx ;rax x;rbx x;rcx x;rdx x;"
 	  "found {found:1,not:0} cpuid entry ;used_max_basic p used max basic" },
-	{ "kvm", "kvm_page_fault", "vcpu_id u vcpu ;guest_rip x rip ;fault_address x address ;error_code x" },
+	{ "kvm", "kvm_page_fault", "vcpu_id v vcpu ;guest_rip x rip ;fault_address x address ;error_code x" },
 	{ "kvm", "kvm_guest_fault", "ipa x;hsr x;hxfar x;vcpu_pc x pc " },
 	{ "kvm", "kvm_wfx_arm64", "is_wfe {wfe:1,wfi:0} executed ;vcpu_pc x at: " },
-	{ "kvm", "kvm_inj_virq", "vector x IRQ |Soft/INTn |irq ;soft p Soft;reinjected p [reinjected]" },
+	{ "kvm", "kvm_inj_virq", "vector h IRQ |Soft/INTn |irq ;soft p Soft;reinjected p [reinjected]" },
 	{ "kvm", "kvm_inj_exception", "exception {#DE:0,#DB:1,#BP:3,#OF:4,#BR:5,#UD:6,#NM:7,#DF:8,#TS:10,"
 	  "#NP:11,#SS:12,#GP:13,#PF:14,#MF:16,#AC:17,#MC:18} |;reinjected p [reinjected]" },
 	{ "kvm", "kvm_set_irq", "gsi u;level u;irq_source_id u source " },
@@ -113,6 +114,7 @@ static const struct tt_event events[] = {
 struct tt_field {
 	struct tt_word name, words; /* words: "a:1,b:2", or behind a name the next field */
 	char type;
+	uint8_t size;
 	struct tt_word labels; /* "a|b" */
 };
 
@@ -123,7 +125,10 @@ static const char *next_field(const char *f, struct tt_field *x)
 
 	if (f == end)
 		return NULL;
-	*x = (struct tt_field){ .name = { f, (size_t)(at - 1 - f) }, .type = *at };
+	*x = (struct tt_field){ .name = { f, (size_t)(at - 1 - f) }, .type = *at, .size = 8 };
+	if (strchr("vhpIE{", *at))
+		x->size = 4;
+	x->type = *at == 'v' ? 'u' : *at == 'h' ? 'x' : *at;
 	at++;
 	if (x->type == '{') {
 		x->words = (struct tt_word){ at, strcspn(at, "}") };
@@ -502,16 +507,19 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 	struct tt_field x;
 
 	s->n = 0;
+	s->size = 16;
 	for (uint32_t bit = 1; (f = next_field(f, &x)); bit <<= 1) {
 		struct tt_place *at = &s->at[s->n];
 		char *wanted;
 
-		*at = (struct tt_place){ .type = x.type, .words = x.words, .bit = bit };
+		*at = (struct tt_place){ .type = x.type, .size = x.size, .bit = bit };
+		at->words = x.words;
 		p = find_value(from, &x, &at->named);
 		from = p && x.type == 'c' ? p + task_name(p, x.words) : from;
 		if (!p && x.type != 'p' && x.type != 'I')
 			continue;
 		s->n++;
+		s->size += x.size;
 		at->there = p != NULL;
 		at->fixed = x.type == 'p' ||
 			    (p && (x.type == '{' || x.type == 'E') && isalpha((unsigned char)*p) &&
@@ -527,6 +535,8 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 		wanted = &s->step[at->number].wanted;
 		*wanted = *wanted ?: x.type == 'x' ? 'x' : 'u';
 		at->plain = (*wanted == 'x') == (x.type == 'x');
+		if (x.size == 4)
+			s->step[at->number].over = UINT64_MAX << 32;
 	}
 }
 
@@ -549,17 +559,17 @@ static inline __attribute__((always_inline)) bool has_text(struct tt_shapes *all
 		if (i == s->numbers)
 			break;
 		p += x->n;
-		if (x->wanted == 'x' && read_0x(&p, &all->v[i])) {
-			all->end[i] = p;
-			continue;
+		if (x->wanted != 'x' || !read_0x(&p, &all->v[i])) {
+			if (!number_at(p))
+				return false;
+			if (!x->wanted || !read_plain(&p, x->wanted == 'x', &all->v[i])) {
+				known &= ~((uint64_t)!!x->wanted << i);
+				while (tt_in_word(*p))
+					p++;
+			}
 		}
-		if (!number_at(p))
-			return false;
-		if (!x->wanted || !read_plain(&p, x->wanted == 'x', &all->v[i])) {
-			known &= ~((uint64_t)!!x->wanted << i);
-			while (tt_in_word(*p))
-				p++;
-		}
+		if (all->v[i] & x->over)
+			known &= ~(1ull << i);
 		all->end[i] = p;
 	}
 	all->known = known;
@@ -655,7 +665,7 @@ static __attribute__((noinline)) struct tt_shape *shape_of(struct tt_shapes *all
 
 #define FIELD "\tfield:%s %.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n"
 
-/* All fields have 8 bytes, then the text, and strings. */
+/* All fields have 8 bytes or 4, then the text, and strings. */
 void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
 	       struct sbuf *b)
 {
@@ -668,12 +678,12 @@ void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16
 		  "unsigned char", 12, "common_flags", 2, 1, 0, "unsigned char", 20,
 		  "common_preempt_count", 3, 1, 0, "int", 10, "common_pid", 4, 4, 1);
 	for (; (f = next_field(f, &x)); have >>= 1) {
-		type = is_string(x.type) ? text : x.type == 's' ? "s64" : "u64";
+		type = is_string(x.type) ? text : x.type == 's' ? "s64" : x.size == 4 ? "u32" : "u64";
 		if (!(have & 1))
 			continue;
-		sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : 8,
+		sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : x.size,
 			  x.type == 's');
-		at += 8;
+		at += x.size;
 	}
 	sbuf_addf(b, FIELD "\nprint fmt: \"%%s\", __get_str(text)\n", text, 4, "text", at, 4, 0);
 }
@@ -691,7 +701,7 @@ uint32_t tt_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word 
 /* Of the line that was read; kept, if the next of its shape differ in plain numbers alone. */
 static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t *isa)
 {
-	uint32_t at = 16 + 8 * s->n;
+	uint32_t at = s->size;
 	uint8_t *buf = all->record, *slot = buf + 8;
 
 	memset(buf, 0, at);
@@ -708,7 +718,7 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 			known = all->known >> (x->number + 1) & 1;
 			v = all->v[x->number + 1];
 			s->quick &= known && !s->to[x->number + 1];
-			s->to[x->number + 1] = (uint8_t)(slot - buf);
+			s->to[x->number + 1] = (uint8_t)((slot - buf) | (x->size == 4));
 		} else if (is_string(x->type)) {
 			known = true;
 			s->quick = false;
@@ -716,15 +726,15 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 			memcpy(&v, slot, sizeof(v));
 		} else if (!x->fixed) {
 			s->quick &= x->type == 'I' && !x->there && s->isa;
-			known = value(all->text, p, x, isa, &v);
+			known = value(all->text, p, x, isa, &v) && (x->size == 8 || !(v >> 32));
 		} else {
 			s->isa = x->isa ?: s->isa;
 			*isa = x->isa ?: *isa;
 		}
 		if (!known)
 			continue;
-		memcpy(slot, &v, sizeof(v));
-		slot += sizeof(v);
+		memcpy(slot, &v, x->size);
+		slot += x->size;
 		s->bits |= x->bit;
 	}
 	s->slot = (uint32_t)(slot - buf);
@@ -748,7 +758,7 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 	if (!s->quick || all->known != s->known)
 		return make_record(all, s, isa);
 	*isa = s->isa ?: *isa;
-	return 16 + 8 * s->n;
+	return s->size;
 }
 
 void tt_put_record(const struct tt_shapes *all, const struct tt_shape *s, uint8_t *to, uint32_t n)
@@ -757,5 +767,8 @@ void tt_put_record(const struct tt_shapes *all, const struct tt_shape *s, uint8_
 
 	memcpy(to, s->quick ? s->record : all->record, n);
 	for (uint32_t i = 1; i < numbers; i++) /* others to 0, where more follows */
-		memcpy(to + s->to[i], &all->v[i], sizeof(all->v[i]));
+		if (s->to[i] & 1)
+			memcpy(to + s->to[i] - 1, &all->v[i], 4);
+		else
+			memcpy(to + s->to[i], &all->v[i], 8);
 }

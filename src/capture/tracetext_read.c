@@ -527,7 +527,7 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 		tt_put_string(to, to + shape->slot, len, l->text);
 	t->slot_of[shape->id] = (uint8_t)shape->slot;
 	if (l->pid < 0)
-		give_thread(t, cpu, have & 1 ? load_u64(to + 8) : UINT64_MAX, shape->e, l);
+		give_thread(t, cpu, have & 1 ? load_u32(to + 8) : UINT64_MAX, shape->e, l);
 	know_thread(t, l);
 	memcpy(to, &shape->id, sizeof(shape->id));
 	to[2] = l->flags;
