@@ -146,6 +146,9 @@ static void test_missing(void **state __unused_arg)
 	CHECK("", true, "100 0 11-70", "gap", "150 0 70-11");
 	CHECK("1:t70=10", true, "100 0 11-70", "110 0 70-80", "gap", "150 0 80-11");
 	CHECK("1:t71=5", true, "100 0 11-70", "gap", "140 0 70-11", "150 0 11-71", "155 0 71-11");
+	/* ... of one that slept, and of a CPU. */
+	CHECK("", true, "100 0 11z70", "gap", "150 0 w11", "160 0 70-11");
+	CHECK("1:t82=10", true, "90 1 70-81", "gap", "100 0 80-11", "105 0 11z80", "110 1 w11", "120 1 82-11");
 	/* Another one ran on that CPU, unseen. */
 	CHECK("1:t70=10 1:unknown=20", false, "100 0 11-70", "110 0 70-71", "130 0 72-11");
 	/* It was moved unseen. */
