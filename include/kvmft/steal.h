@@ -42,6 +42,7 @@ struct steal_cell {
 struct steal_vcpu {
 	uint32_t tid, vm; /* vm: STEAL_NONE, it is nobody's any more */
 	uint32_t look;
+	uint64_t from;	  /* what was before that is not looked at */
 	enum { STEAL_UNSEEN, STEAL_RUNS, STEAL_SLEEPS, STEAL_WAITS } state;
 	bool heard;	  /* it was woken once: such events are recorded */
 	uint32_t cpu;
@@ -75,8 +76,11 @@ struct steal {
 
 void steal_free(struct steal *s);
 
-/* After a look at the VMs: steal_vcpu() for each thread, then the others are nobody's. */
-void steal_vcpu(struct steal *s, uint32_t tid, uint32_t vm);
+/*
+ * After a look at the VMs: steal_vcpu() for each thread, then the others are nobody's. from: when
+ * all events of one that is new began to be recorded.
+ */
+void steal_vcpu(struct steal *s, uint32_t tid, uint32_t vm, uint64_t from);
 void steal_looked(struct steal *s);
 
 /* sleeps: prev does not want its CPU any more. */

@@ -72,11 +72,11 @@ static struct steal_cpu *steal_cpu_at(struct steal *s, uint32_t cpu)
 	return &s->cpu[cpu];
 }
 
-static struct steal_vcpu *steal_vcpu_of(const struct steal *s, uint32_t tid)
+static struct steal_vcpu *steal_vcpu_of(const struct steal *s, uint32_t tid, uint64_t t)
 {
 	uint64_t at;
 
-	return u64map_get(&s->vcpu_at, tid, &at) ? &s->vcpu[at] : NULL;
+	return u64map_get(&s->vcpu_at, tid, &at) && t >= s->vcpu[at].from ? &s->vcpu[at] : NULL;
 }
 
 /* Until t, task had the CPU that v waits for; NULL: not known. */
@@ -119,7 +119,7 @@ static void steal_queue_enter(struct steal *s, struct steal_vcpu *v, uint32_t cp
 
 /* ---- whose threads ---- */
 
-void steal_vcpu(struct steal *s, uint32_t tid, uint32_t vm)
+void steal_vcpu(struct steal *s, uint32_t tid, uint32_t vm, uint64_t from)
 {
 	struct steal_vcpu *v =
 		xu64map_elem(&s->vcpu_at, tid, &s->vcpu, &s->vcpu_cap, sizeof(*v));
@@ -127,7 +127,10 @@ void steal_vcpu(struct steal *s, uint32_t tid, uint32_t vm)
 	/* A thread of another VM: the id was reused. */
 	if (v->look && v->vm != vm)
 		steal_queue_leave(s, v);
-	v->state = v->vm != vm ? STEAL_UNSEEN : v->state;
+	if (!v->look || v->vm != vm) {
+		v->state = STEAL_UNSEEN;
+		v->from = from;
+	}
 	v->tid = tid;
 	v->vm = vm;
 	v->look = s->look + 1;
@@ -156,7 +159,8 @@ void steal_switch(struct steal *s, uint32_t cpu, uint64_t t, const struct steal_
 		  bool sleeps, const struct steal_task *next)
 {
 	struct steal_cpu *c = steal_cpu_at(s, cpu);
-	struct steal_vcpu *p = steal_vcpu_of(s, prev->tid), *n = steal_vcpu_of(s, next->tid);
+	struct steal_vcpu *p = steal_vcpu_of(s, prev->tid, t);
+	struct steal_vcpu *n = steal_vcpu_of(s, next->tid, t);
 	bool known;
 
 	steal_at(s, t);
@@ -190,7 +194,7 @@ void steal_switch(struct steal *s, uint32_t cpu, uint64_t t, const struct steal_
 
 void steal_wake(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
 {
-	struct steal_vcpu *v = steal_vcpu_of(s, tid);
+	struct steal_vcpu *v = steal_vcpu_of(s, tid, t);
 
 	steal_at(s, t);
 	if (v)
@@ -203,7 +207,7 @@ void steal_wake(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
 
 void steal_move(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
 {
-	struct steal_vcpu *v = steal_vcpu_of(s, tid);
+	struct steal_vcpu *v = steal_vcpu_of(s, tid, t);
 	struct steal_cpu *c;
 
 	steal_at(s, t);
@@ -217,7 +221,7 @@ void steal_move(struct steal *s, uint32_t cpu, uint64_t t, uint32_t tid)
 
 void steal_irq(struct steal *s, uint64_t t, uint32_t tid, bool soft, bool end)
 {
-	struct steal_vcpu *v = steal_vcpu_of(s, tid);
+	struct steal_vcpu *v = steal_vcpu_of(s, tid, t);
 	uint64_t ns;
 
 	steal_at(s, t);

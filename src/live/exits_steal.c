@@ -21,7 +21,6 @@ static const struct {
 	const char *field; /* that has the thread, or the CPU */
 	bool must;
 } steal_events[] = {
-	{ "sched", "sched_switch", "CPU", true },
 	{ "sched", "sched_wakeup", "pid", true },
 	{ "sched", "sched_migrate_task", "pid", true },
 #define BOTH(sys, name) { sys, name "_entry", "common_pid", false }, \
@@ -33,6 +32,7 @@ static const struct {
 	BOTH("irq_vectors", "call_function"),
 	BOTH("irq_vectors", "call_function_single"),
 	BOTH("irq_vectors", "irq_work"),
+	{ "sched", "sched_switch", "CPU", true },
 };
 
 struct exits_steal {
@@ -148,6 +148,8 @@ int exits_steal_look(struct exits_run *x)
 	const struct exits *e = &x->table;
 	_cleanup_free_ uint32_t *tid = NULL, *cpu = NULL;
 	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0;
+	uint64_t from;
+	int ret;
 
 	memset(d->may, 0, sizeof(d->may));
 	for (size_t i = 0; i < x->vms->n; i++)
@@ -165,13 +167,11 @@ int exits_steal_look(struct exits_run *x)
 			if (!id || !u64map_get(&e->by_tid, id, &at) ||
 			    !exits_wanted(x, e, &e->thread[at]))
 				continue;
-			steal_vcpu(&x->taken, id, e->thread[at].vm);
 			xarray_add(&tid, &n, &cap, &id, sizeof(id));
 			(void)!sched_getaffinity((pid_t)id, sizeof(may), (cpu_set_t *)may);
 			for (size_t w = 0; w < ARRAY_SIZE(may); w++)
 				d->may[w] |= may[w];
 		}
-	steal_looked(&x->taken);
 	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS; i++)
 		if (steal_may_run(d, i))
 			xarray_add(&cpu, &ncpu, &cpu_cap, &i, sizeof(*cpu));
@@ -180,8 +180,17 @@ int exits_steal_look(struct exits_run *x)
 	/* Ids may have been given to others. */
 	u64map_free(&d->vm_of);
 	d->vm_of = (struct u64map){ 0 };
+	ret = steal_filter(x, tid, n, cpu, ncpu);
+	from = exits_steal_now(x);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = 0;
+
+		(void)u64map_get(&e->by_tid, tid[i], &at);
+		steal_vcpu(&x->taken, tid[i], e->thread[at].vm, from);
+	}
+	steal_looked(&x->taken);
 	exits_steal_limits(x);
-	return steal_filter(x, tid, n, cpu, ncpu);
+	return ret;
 }
 
 /* A thread of a VMM works for its VM, if that has one only. */

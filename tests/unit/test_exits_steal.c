@@ -61,9 +61,9 @@ static void check(const char *const *event, const char *want, bool bound)
 	struct sbuf got = { 0 };
 	char text[16][48];
 
-	steal_vcpu(&s, 11, 1);
-	steal_vcpu(&s, 12, 1);
-	steal_vcpu(&s, 21, 2);
+	steal_vcpu(&s, 11, 1, 0);
+	steal_vcpu(&s, 12, 1, 0);
+	steal_vcpu(&s, 21, 2, 0);
 	steal_looked(&s);
 	for (; *event; event++)
 		one(&s, *event);
@@ -168,19 +168,19 @@ static void test_looks(void **state __unused_arg)
 	struct steal s = { .vm_of = vm_of };
 
 	/* Its VM ended while it waited, and its id was given to another one's. */
-	steal_vcpu(&s, 11, 1);
-	steal_vcpu(&s, 21, 2);
+	steal_vcpu(&s, 11, 1, 0);
+	steal_vcpu(&s, 21, 2, 0);
 	steal_looked(&s);
 	one(&s, "100 0 11-70");
 	one(&s, "100 1 21-70");
-	steal_vcpu(&s, 21, 2);
+	steal_vcpu(&s, 21, 2, 0);
 	steal_looked(&s);
 	one(&s, "110 0 70-80");
 	one(&s, "110 1 70-21");
 	assert_int_equal(s.ncell, 1);
 	assert_int_equal(s.cell[0].vm, 2);
-	steal_vcpu(&s, 11, 3);
-	steal_vcpu(&s, 21, 2);
+	steal_vcpu(&s, 11, 3, 0);
+	steal_vcpu(&s, 21, 2, 0);
 	steal_looked(&s);
 	one(&s, "150 0 80-11");
 	one(&s, "160 0 11-80");
@@ -188,6 +188,22 @@ static void test_looks(void **state __unused_arg)
 	assert_int_equal(s.ncell, 2);
 	assert_int_equal(s.cell[1].vm, 3);
 	assert_int_equal(s.cell[1].ns, 5);
+	/* What was before all its events were recorded contradicts nothing. */
+	steal_vcpu(&s, 12, 3, 180);
+	steal_vcpu(&s, 11, 3, 300);
+	steal_looked(&s);
+	one(&s, "170 0 12z80");
+	one(&s, "175 1 w12");
+	one(&s, "180 1 12-70");
+	one(&s, "190 1 70-12");
+	assert_int_equal(s.cell[1].ns, 5);
+	assert_int_equal(s.ncell, 3);
+	assert_int_equal(s.cell[2].ns, 10);
+	one(&s, "195 0 11z80");
+	one(&s, "200 0 80-11");
+	one(&s, "210 0 11-80");
+	one(&s, "215 0 80-11");
+	assert_int_equal(s.cell[1].ns, 10);
 	assert_false(steal_bound(&s));
 	steal_free(&s);
 }
@@ -197,7 +213,7 @@ static void test_many_tasks(void **state __unused_arg)
 	struct steal s = { .vm_of = vm_of };
 	uint64_t sum = 0, others = 0;
 
-	steal_vcpu(&s, 11, 1);
+	steal_vcpu(&s, 11, 1, 0);
 	steal_looked(&s);
 	one(&s, "1000 0 11-1000");
 	for (unsigned int i = 1000; i < 1000 + 2 * STEAL_CELLS; i++) {
