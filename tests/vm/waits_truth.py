@@ -7,7 +7,8 @@
 WAITS.json: report --waits --format json --top 100000 HOST; MERGED.json: merge --format json --clock host-tsc HOST GUEST.
 Prints a table by truth, and as the last line "judged=N right=N wrong=N unnamed=N first=N": of the halts after which the
 guest handled an interrupt before it halted again, how many were said right (it was among those handled then), wrong, or
-only by number; and of those right, for how many it was the first one handled.
+only by number; and of those right, for how many it was the first one handled. What halts in another task than the idle
+one waits for a lock: another vCPU that gives that up may have ended it as well, and makes no interrupt.
 """
 import bisect
 import collections
@@ -29,6 +30,7 @@ def truth_of(event, fields):
 def main():
     handled = collections.defaultdict(list)
     halts = collections.defaultdict(list)
+    switches = collections.defaultdict(lambda: [(0, 0)])
     first = {}
     for line in open(sys.argv[2]):
         e = json.loads(line)
@@ -37,6 +39,8 @@ def main():
         if e["side"] == "guest":
             first.setdefault("begin", e["t"])
             first["end"] = e["t"]
+            if e["event"] == "sched:sched_switch":
+                switches[e["vcpu"]].append((e["t"], e["fields"]["next_pid"]))
             if e["event"].endswith("_entry") and e["event"].startswith(("irq_vectors:", "irq:irq_handler")):
                 handled[e["vcpu"]].append((e["t"], truth_of(e["event"], e["fields"])))
         elif e["event"] == "kvm:kvm_exit" and e["fields"]["exit_reason"] in ("hlt", "HLT", "0x78", "12", 120, 12):
@@ -55,6 +59,8 @@ def main():
         while k < len(times) and times[k][0] < until:
             after.append(times[k][1])
             k += 1
+        if switches[vcpu][bisect.bisect_left(switches[vcpu], (begin, 0)) - 1][1]:
+            after.append("another vCPU")
         if not after:
             table["(none handled)", re.sub(r"^vCPU \d+ for ", "", wait["what"])] += 1
             continue

@@ -12,13 +12,21 @@ nic=$(basename /sys/class/net/e*)
 ip addr add 10.9.0.2/24 dev "$nic"
 ip link set "$nic" up
 check "guest: the host answers" busybox ping -c 2 10.9.0.1
+# Each alone, so that the CPUs halt for it, and all at once.
 cat >/tmp/work <<END
-$procs sleeper none & all=\$!
-$procs reader /dev/$disk & all="\$all \$!"
-$procs handoff none & all="\$all \$!"
-busybox ping -q -i 0.03 10.9.0.1 >/dev/null & all="\$all \$!"
-sleep ${WAITS_SECONDS:-6}
-kill \$all
+for set in sleeper reader handoff ping "sleeper reader handoff ping"; do
+	all=
+	for one in \$set; do
+		case \$one in
+		ping) busybox ping -q -i 0.03 10.9.0.1 >/dev/null & ;;
+		*) $procs \$one /dev/$disk & ;;
+		esac
+		all="\$all \$!"
+	done
+	sleep ${WAITS_SECONDS:-4}
+	kill \$all
+	wait
+done
 END
 flag_set guest-ready
 flag_wait host-recording

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# A guest that sleeps, reads from a disk, hands a byte from CPU to CPU and gets packets, all at once, while both sides
-# are recorded: what its halts waited for. Its disk is a null_blk device of the host, its NIC is served by vhost. Leaves
-# host.tar and guest-vm1.tar in $RESULTS.
+# A guest that sleeps, reads from a disk, hands a byte from CPU to CPU and gets packets, one after the other and then
+# all at once, while both sides are recorded: what its halts waited for. Its disk is a null_blk device of the host, its
+# NIC is served by vhost. Leaves host.tar and guest-vm1.tar in $RESULTS.
 
 . "$VM_LIB/host.sh"
 
