@@ -30,7 +30,7 @@ done
 END
 flag_set guest-ready
 flag_wait host-recording
-"$KVMFT" record -b 16M -o /tmp/guest -- sh /tmp/work 2>/tmp/record.err
+"$KVMFT" record -b 8M -o /tmp/guest -- sh /tmp/work 2>/tmp/record.err
 status=$?
 flag_set guest-recorded
 check "guest: record exits 0" same "$status" 0
