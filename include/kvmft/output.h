@@ -127,8 +127,8 @@ extern const struct out_format *const out_formats[]; /* NULL-terminated; the fir
 const struct out_format *out_format_find(const char *name);
 const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
 /*
- * *format, if it is NULL: what the end of a file's name (.html, .json, .pftrace, .db ...) asks for, of
- * those that name() lists. -EINVAL with err: it is none of them, or not the one that was given.
+ * *format, if it is NULL: what the end of a file's name (.html, .json, .pftrace, .db ...) asks
+ * for, of those that name() lists. -EINVAL with err: it is none of them, or not the one given.
  */
 int out_format_of(const char *path, const char *(*name)(size_t i), const char **format,
 		  struct kvmft_err *err) __must_check;

@@ -156,7 +156,10 @@ static bool ll_allow_beside(int set, const struct ll_ruleset *r, const char *pat
 	return done;
 }
 
-/* PATH, lists of them, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file does no harm. */
+/*
+ * PATH, lists of them, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file
+ * does no harm.
+ */
 static bool ll_allow_word(int set, const struct ll_ruleset *r, char *word)
 {
 	bool done = ll_allow_path(set, r, word, 0) && ll_allow_beside(set, r, word);
