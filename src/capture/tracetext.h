@@ -153,7 +153,7 @@ struct tt_shape {
 	uint32_t have;	     /* bits of those that the last one had */
 	uint32_t bits, slot; /* the same, of the record; where its text's is */
 	uint32_t numbers;    /* and 1 */
-	/* Where all that changes is plain numbers: the last record, and where these are; +1: u32. */
+	/* Where only plain numbers change: the last record, and where these are; +1: u32. */
 	uint64_t known, isa;
 	uint8_t to[TT_NUMBERS], record[16 + 8 * TT_FIELDS];
 	struct tt_step step[TT_NUMBERS];
