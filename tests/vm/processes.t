@@ -28,7 +28,7 @@ fi
 python3 "$top/tests/vm/processes_truth.py" "$tmp/named" "$tmp/truth" "${PROCESSES_WITHIN:-25}" >"$tmp/table"
 sed 's/^/# /' "$tmp/table"
 value() { sed -n "s/.*\\b$1=\\([0-9]*\\).*/\\1/p" "$tmp/table"; }
-if [ "$(value rate)" -ge 400 ]; then
+if [ "$(value rate)" -ge 200 ]; then
 	is "$(value outside)" 0 "each process's CPU time is within its bounds"
 	is "$(value cpu_wrong)" 0 "... and within ${PROCESSES_WITHIN:-25} % where the process kept its address space"
 else
