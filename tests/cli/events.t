@@ -34,7 +34,7 @@ recorded_by always clock 4
 
 # A role, or a class of report, is what an analysis looks at.
 sed -n 's/.*{ "kvm[mu]*", "\([a-z_|]*\)".*/\1/p' "$top/src/events/roles.c" | tr '|' '\n' >"$tmp/roles"
-sed -n 's/.*{ "\(kvm_[a-z_]*\)".*/\1/p' "$top/src/exits/classes.c" >>"$tmp/roles"
+grep -oE '([{] |TP[(])"kvm_[a-z_]+"' "$top/src/exits/classes.c" | sed 's/.*"\(.*\)"/\1/' >>"$tmp/roles"
 echo kvm_exit >>"$tmp/roles" # of the architectures
 sort -u "$tmp/roles" | comm -12 - "$known" >"$tmp/have"
 awk '/^\.It Cm/ { name = $3 } /^Used by/ { print name }' "$page" | sort >"$tmp/used"
