@@ -67,14 +67,16 @@ sleep 0.3
 
 # held CAPTURE: ms that the last segment reached back.
 held() { sed -n 's/^segment .*held=\([0-9]*\)......$/\1/p' "$1/meta" | tail -n 1; }
-# ms from the first event of each CPU, the latest of them, to the last one.
+# ms from the first event of each CPU, the latest of them, to when the ring was written out: a VM may not run before that.
 reach()
 {
 	# Millions of lines: neither with a sanitizer nor with sed.
-	"${KVMFT_PLAIN:-$top/build/kvmft}" merge -q "$1" 2>/dev/null | LC_ALL=C awk '
-		{ i = index($0, "["); n = index($0, "] "); cpu = substr($0, i, n - i); line = $0 }
+	"${KVMFT_PLAIN:-$top/build/kvmft}" merge -q --clock host-tsc "$1" 2>/dev/null | LC_ALL=C awk \
+		-v end="$(sed -n 's/^segment .*tsc=\([0-9]*\).*/\1/p' "$1/meta" | tail -n 1)" \
+		-v khz="$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$1/meta")" '
+		{ i = index($0, "["); n = index($0, "] "); cpu = substr($0, i, n - i) }
 		!(cpu in first) { first[cpu] = substr($0, n + 1, 24) + 0 }
-		END { for (c in first) if (first[c] > m) m = first[c]; print int(1000 * (substr(line, n + 1, 24) - m)) }'
+		END { for (c in first) if (first[c] > m) m = first[c]; print int((end - m) / khz) }'
 }
 
 # More than fits into a ring of 8M. Beside it, recorders with rings of their own.
