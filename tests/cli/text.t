@@ -236,6 +236,15 @@ for n in $(seq 16); do
 done >"$tmp/numbers"
 is "$(grep -cFf "$tmp/numbers" "$out")" 25 "hex of 1 to 16 digits, and no value where a word goes on"
 file_has "$out" '"len":17,"text"' "... nor of 17 digits"
+for n in 'entry: vcpu 4294967295, rip 0x1' 'entry: vcpu 4294967296, rip 0x2' 'cpuid: func 3 idx 0 rax 0 rbx db5 rcx c0ffee0' \
+	'cpuid: func 4 idx 0 rax 1 rbx 0 rcx a1f2000'; do
+	echo " x-1 [000] d..2. 1.000001: kvm_$n"
+done >"$tmp/bits.txt"
+run "$kvmft" merge --format json "$tmp/bits.txt"
+out_has '"fields":{"vcpu_id":4294967295,"rip":1,' "a vCPU's number has 32 bits"
+out_has '"fields":{"rip":2,' "... and is none if there are more"
+out_has '"rbx":3509,"rcx":202374880,' "hex that begins with a letter"
+out_has '"rbx":0,"rcx":169811968,' "... in a line that is like the one before"
 printf ' x-1 [000] d..2. 1.000001: kvm_userspace_exit: reason%s\n' " KVM_EXIT_IO (2)" "" >"$tmp/none.txt"
 run "$kvmft" merge --format json "$tmp/none.txt"
 out_has '"fields":{"text":"reason"}' "what a line lacks is not 0"
