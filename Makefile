@@ -163,14 +163,14 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-only_small := $(addprefix src/,capture/small.c cmd/cmds_small.c record/small.c stuck/small.c)
+only_small := $(addprefix src/,capture/small.c cmd/cmds_small.c live/small.c record/small.c stuck/small.c)
 # Not in the small one; most of it the linker would leave out as well, but it is a third of what there is to compile.
 only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/events.c latency/io.c \
 	$(addprefix qemu/,events.c line.c monitor_binary.c trace.c)),$(wildcard $(addprefix src/, \
 	$(addsuffix /*.c,advise blame boot clockcheck diff exits latency many prove qemu sdt sides) cmd/cmds.c cmd/gone.c \
-	record/cost.c record/qemu.c record/probes.c stuck/recording.c capture/tar.c capture/tracetext_*.c \
+	live/exits_steal.c record/cost.c record/qemu.c record/probes.c stuck/recording.c capture/tar.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,advise blam boot check_ clock convert_ export many merge qemu) \
-	$(addprefix output/,advise blaming clockcheck database diff lat_ processes qemu_traces report_ tracedat when)))))
+	$(addprefix output/,advise blaming clockcheck database diff lat_ processes qemu_traces report_ steal tracedat when)))))
 only_sqlite := $(addprefix src/,util/sqlite.c output/database.c)
 lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)) $(if $(sqlite),,$(only_sqlite)),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)

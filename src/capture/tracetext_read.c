@@ -780,7 +780,8 @@ static int put_texts(struct tracetext *t, const uint8_t *block)
 	memcpy(t->made, block, 16);
 	word = (commit & ~COMMIT) | (to - 16);
 	memcpy(t->made + 8, &word, sizeof(word));
-	memcpy(t->made + to, block + end, 8); /* how much was lost */
+	if (end + 8 <= BLOCK)
+		memcpy(t->made + to, block + end, 8); /* how much was lost */
 	return 0;
 }
 
