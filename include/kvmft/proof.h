@@ -46,10 +46,12 @@ struct win_vcpu {
 	uint64_t windows;		    /* closed ones, entry to exit */
 	/* state of the walk */
 	struct vcpu_turn turn;
-	uint64_t gaps;		   /* how many there had been */
+	bool heard;		   /* it had events since the last gap */
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window, if `in` of them */
 	uint64_t in;
+	/* events inside that no figure counts yet: of the slice [run_from, run_from + run_len) */
+	uint64_t run, run_from, run_len;
 	uint64_t after, since; /* placed ones after the host's event at since, so far its last */
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;

@@ -12,7 +12,7 @@
  */
 #include "kvmft/proof.h"
 
-#define NEAR_BITS	10 /* 2^this many vCPUs may be found without the map */
+#define RECENT_BITS	10 /* 2^this many vCPUs may be found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
 
 struct windows {
@@ -22,9 +22,13 @@ struct windows {
 	size_t cap;
 	struct u64map by_key; /* vm << 32 | vcpu → index */
 	struct u64map first;  /* vm → 1 and the index of its first one; see win_next() */
-	struct win_vcpu *near[1u << NEAR_BITS]; /* by VM and vCPU; NULL: none */
+	/* those that had events since the last gap: only they are touched by the next */
+	size_t *heard, nheard, heard_cap;
+	struct {
+		uint64_t key;
+		struct win_vcpu *v; /* NULL: none */
+	} recent[1u << RECENT_BITS];
 	uint64_t blind_until; /* host events were lost up to here: no window is known */
-	uint64_t gaps;	      /* how often they were */
 	uint64_t last_host;   /* the newest event of any host */
 	uint64_t from;	      /* where the slices begin */
 	unsigned int shift;   /* 2^shift cycles each */
@@ -34,6 +38,38 @@ struct windows {
 	void (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
 	void *ctx;
 };
+
+static inline uint64_t window_key_of(size_t vm, uint32_t vcpu)
+{
+	return (uint64_t)vm << 32 | vcpu;
+}
+
+static inline struct win_vcpu *win_recent(const struct windows *w, size_t vm, uint32_t vcpu)
+{
+	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
+
+	return w->recent[r].key == window_key_of(vm, vcpu) ? w->recent[r].v : NULL;
+}
+
+static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
+{
+	struct win_vcpu *v = win_recent(w, vm, vcpu), *all = w->v;
+	uint64_t key = window_key_of(vm, vcpu);
+	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
+
+	if (v)
+		return v;
+	v = xu64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
+	if (!v)
+		return NULL;
+	if (w->v != all) /* they have moved */
+		memset(w->recent, 0, sizeof(w->recent));
+	w->recent[r].key = key;
+	w->recent[r].v = v;
+	v->vm = vm;
+	v->vcpu = vcpu;
+	return v;
+}
 
 void win_new(const struct timeline *t, struct windows **out)
 {
@@ -131,6 +167,16 @@ static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const 
 	win_stats_add(&v->s, s);
 }
 
+/* Into the figures what is inside and was only counted. */
+static void account_run(struct windows *w, struct win_vcpu *v)
+{
+	struct win_stats s = { .checked = v->run, .inside = v->run };
+
+	if (v->run)
+		account(w, v, v->run_from, &s);
+	v->run = v->run_len = 0;
+}
+
 /* The same for slack alone. */
 static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, bool late,
 			  int64_t value)
@@ -173,6 +219,7 @@ static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, 
 
 	if (!v->pending)
 		return;
+	account_run(w, v);
 	to_exit = window_distance(v->exit, v->pending_last);
 	to_entry = entered ? window_distance(v->pending_first, entry) : INT64_MAX;
 	account(w, v, v->pending_first, &s);
@@ -199,12 +246,19 @@ static void settle_unknown(struct windows *w, struct win_vcpu *v)
 	v->pending = 0;
 }
 
-static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
+static __attribute__((noinline)) void settle_entered(struct windows *w, struct win_vcpu *v,
+						     uint64_t t)
 {
 	if (v->pending_last >= t) /* later ones may be of this window */
 		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
+}
+
+static inline void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
 	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
+	if (v->pending)
+		settle_entered(w, v, t);
 	v->entry = t;
 	v->in = 0;
 	v->first_in = UINT64_MAX;
@@ -215,15 +269,17 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 	struct win_stats s = { 0 };
 
 	if (v->turn.state == TURN_IN_GUEST && !i->unplaced) {
-		struct win_stats *const to[] = { slice_at(w, v, i->host), &v->part[v->on], &v->s };
-
 		v->in++;
 		v->first_in = MIN(v->first_in, i->host);
 		v->last_in = i->host;
-		for (size_t k = 0; k < ARRAY_SIZE(to); k++) {
-			to[k]->checked++;
-			to[k]->inside++;
-		}
+		/* From here on those of the slice that it is in are counted. */
+		account_run(w, v);
+		(void)slice_at(w, v, i->host); /* the slices reach that far */
+		v->run_from = i->host;
+		if (i->host > w->from)
+			v->run_from -= (i->host - w->from) & ((1ull << w->shift) - 1);
+		v->run_len = i->host >= w->from ? 1ull << w->shift : 1;
+		v->run = 1;
 		return;
 	}
 	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
@@ -242,7 +298,7 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 }
 
 /* What a guest event says about where the host's recording began, and has ended. */
-static void note_end(const struct windows *w, struct win_vcpu *v, uint64_t host)
+static inline void note_end(const struct windows *w, struct win_vcpu *v, uint64_t host)
 {
 	uint64_t last = w->last_host;
 
@@ -255,7 +311,6 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 {
 	settle_unknown(w, v);
 	v->turn = (struct vcpu_turn){ 0 };
-	v->gaps = w->gaps;
 }
 
 static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
@@ -281,26 +336,23 @@ static void win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item
 		v->exit = late;
 		break;
 	}
+	if (v->on != w->host[i->src->id])
+		account_run(w, v);
 	v->on = w->host[i->src->id];
 }
 
-/* An event of a guest, or of a host about the turns of its thread's vCPU. */
-static void win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
+/* Also of a vCPU that had none since the last gap, or within it; or of a guest. */
+static __attribute__((noinline)) void any_event(struct windows *w, const struct tl_item *i,
+						size_t vm, enum turn_event e)
 {
-	const uint32_t vcpu = (uint32_t)i->vcpu;
-	struct win_vcpu **near = &w->near[near_slot((uint32_t)vm, vcpu, NEAR_BITS)], *v = *near;
-	const struct win_vcpu *all = w->v;
+	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
-	if (!v || v->vm != vm || v->vcpu != vcpu) {
-		v = xu64map_elem(&w->by_key, (uint64_t)vm << 32 | vcpu, &w->v, &w->cap, sizeof(*v));
-		if (w->v != all) /* they have moved */
-			memset(w->near, 0, sizeof(w->near));
-		*near = v;
-		v->vm = vm;
-		v->vcpu = vcpu;
+	if (!v->heard) {
+		size_t at = (size_t)(v - w->v);
+
+		v->heard = true;
+		xarray_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at));
 	}
-	if (v->gaps != w->gaps)
-		win_forget(w, v);
 	if (i->src->guest) {
 		/* The offset is known from the host's beginning on: what is before has no place. */
 		v->before += !w->last_host || (i->unplaced && !v->placed);
@@ -320,10 +372,39 @@ static void win_event(struct windows *w, const struct tl_item *i, size_t vm, enu
 	}
 }
 
+static inline void win_event(struct windows *w, const struct tl_item *i, size_t vm,
+			     enum turn_event e)
+{
+	struct win_vcpu *v = win_recent(w, vm, (uint32_t)i->vcpu);
+
+	if (!v || !v->heard || e == TURN_OTHER || i->host <= w->blind_until)
+		any_event(w, i, vm, e);
+	else
+		win_turn(w, v, i, e);
+}
+
+/* An event of a host that says something about the turns of its thread's vCPU. */
+static __attribute__((noinline)) void feed_turn(struct windows *w, const struct tl_item *i,
+						enum turn_event e)
+{
+	/* The host's windows are those of all captures of the VM. */
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END; vm = tl_hostmap(w->t)->vm[vm].next)
+		win_event(w, i, vm, e);
+}
+
+static inline enum turn_event host_turn(const struct tl_item *i)
+{
+	return (i->vcpu | i->vm) < 0 ? TURN_OTHER : turn_event_of(i->ev);
+}
+
 static void win_blind(struct windows *w, uint64_t until)
 {
 	w->blind_until = MAX(w->blind_until, until);
-	w->gaps++;
+	for (size_t k = 0; k < w->nheard; k++) {
+		win_forget(w, &w->v[w->heard[k]]);
+		w->v[w->heard[k]].heard = false;
+	}
+	w->nheard = 0;
 }
 
 void win_late(struct windows *w)
@@ -337,9 +418,8 @@ bool win_was_late(const struct windows *w)
 	return w->late;
 }
 
-void win_feed(void *windows, const struct tl_item *i)
+static __attribute__((noinline)) void feed_any(struct windows *w, const struct tl_item *i)
 {
-	struct windows *w = windows;
 	enum turn_event e;
 
 	if (i->src->qemu)
@@ -358,16 +438,45 @@ void win_feed(void *windows, const struct tl_item *i)
 		return;
 	}
 	if (i->src->guest) {
-		if ((i->vcpu | i->vm) >= 0)
+		if (i->vcpu >= 0 && i->vm >= 0)
 			win_event(w, i, i->src->vm, TURN_OTHER);
 		return;
 	}
 	w->last_host = i->host;
-	e = i->marker || (i->vcpu | i->vm) < 0 ? TURN_OTHER : turn_event_of(i->ev);
-	/* The host's windows are those of all captures of the VM. */
-	for (size_t vm = (size_t)i->vm; e != TURN_OTHER && vm != HOSTMAP_END;
-	     vm = tl_hostmap(w->t)->vm[vm].next)
-		win_event(w, i, vm, e);
+	e = i->marker ? TURN_OTHER : host_turn(i);
+	if (e != TURN_OTHER)
+		feed_turn(w, i, e);
+}
+
+/* The usual event of a guest: in a window, and in the slice of the one before it. */
+static inline bool feed_inside(struct windows *w, const struct tl_item *i)
+{
+	struct win_vcpu *v =
+		(i->vcpu | i->vm) < 0 ? NULL : win_recent(w, i->src->vm, (uint32_t)i->vcpu);
+
+	if (!v || v->turn.state != TURN_IN_GUEST || i->host - v->run_from >= v->run_len)
+		return false;
+	v->in++;
+	v->first_in = MIN(v->first_in, i->host); /* no branch, which would be hard to predict */
+	v->last_in = i->host;
+	v->run++;
+	note_end(w, v, i->host);
+	return true;
+}
+
+void win_feed(void *windows, const struct tl_item *i)
+{
+	struct windows *w = windows;
+	enum turn_event e;
+
+	if (!i->usual || !w->started || (i->guest && !feed_inside(w, i))) {
+		feed_any(w, i);
+	} else if (!i->guest) {
+		w->last_host = i->host;
+		e = host_turn(i);
+		if (e != TURN_OTHER)
+			feed_turn(w, i, e);
+	}
 }
 
 /* n events were taken for inside of a window that the host's end has left open. */
@@ -408,8 +517,7 @@ void win_finish(struct windows *w)
 	for (size_t k = 0; k < n; k++) {
 		struct win_vcpu *v = by[k] = &w->v[k];
 
-		if (v->gaps != w->gaps)
-			win_forget(w, v);
+		account_run(w, v);
 		if (v->pending && v->pending_last < w->last_host)
 			settle_outside(w, v, false, 0);
 		else
@@ -467,6 +575,7 @@ void win_free(struct windows *w)
 		return;
 	free(w->v);
 	free(w->host);
+	free(w->heard);
 	u64map_free(&w->by_key);
 	u64map_free(&w->first);
 	free(w);
