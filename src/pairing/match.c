@@ -119,7 +119,8 @@ struct count {
 	struct trial *t;
 	const struct guest_time *g;
 	const struct epoch_vcpu *e;
-	struct run_list ran, known;
+	const struct run_list *ran;
+	struct run_list known;
 	uint64_t after; /* host TSC of the event before */
 	uint64_t n;
 };
@@ -139,10 +140,16 @@ static int count_event(void *arg, const struct rec *rec)
 	at = run_list_at(&c->known, lo);
 	if (at == c->known.n || c->known.v[at].from > hi)
 		return 0;
-	at = run_list_at(&c->ran, lo);
+	at = run_list_at(c->ran, lo);
 	c->t->checked++;
-	c->t->outside += at == c->ran.n || c->ran.v[at].from > hi;
+	c->t->outside += at == c->ran->n || c->ran->v[at].from > hi;
 	return 0;
+}
+
+static void add_runs(struct run_list *to, const struct run_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		xarray_add(&to->v, &to->n, &to->cap, &l->v[i], sizeof(*l->v));
 }
 
 static int count_known(const struct matcher *m, struct trial *t, const struct capture *cap,
@@ -154,6 +161,7 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->stream[i].cpu);
 		const struct hostmap_thread *th;
+		struct run_list joined = { 0 }; /* of several threads */
 		struct vcpu_run all;
 		struct count c = { .t = t,
 				   .g = &g,
@@ -167,15 +175,18 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 
 			if (!l || !l->n)
 				continue;
-			for (size_t k = 0; k < l->n; k++)
-				xarray_add(&c.ran.v, &c.ran.n, &c.ran.cap, &l->v[k], sizeof(*l->v));
+			if (c.ran && !joined.n)
+				add_runs(&joined, c.ran);
+			if (c.ran)
+				add_runs(&joined, l);
+			c.ran = c.ran ? &joined : l;
 			all = (struct vcpu_run){ .from = l->v[0].from, .to = l->v[l->n - 1].to };
 			xarray_add(&c.known.v, &c.known.n, &c.known.cap, &all, sizeof(all));
 		}
-		run_list_sort(&c.ran);
+		run_list_sort(&joined);
 		run_list_sort(&c.known);
 		ret = MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
-		free(c.ran.v);
+		free(joined.v);
 		free(c.known.v);
 	}
 	return ret;
