@@ -187,7 +187,8 @@ static int exits_drain_read(struct exits_run *x, bool last)
 		exits_steal_limits(x);
 		x->lost_unknown |= x->taken.odd || x->taken.gaps;
 	}
-	x->lost = MAX(session_lost(x->k, &d->cpus, NULL), in_band->lost + in_band->lost_unknown);
+	x->lost = session_lost(x->k, &d->cpus, NULL);
+	x->lost = MAX(x->lost, in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;
 }

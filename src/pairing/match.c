@@ -185,7 +185,8 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 		}
 		run_list_sort(&joined);
 		run_list_sort(&c.known);
-		ret = MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
+		ret = rstream_each(cap, &cap->stream[i], count_event, &c);
+		ret = MIN(ret, 0); /* 1: enough */
 		free(joined.v);
 		free(c.known.v);
 	}
@@ -578,6 +579,7 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
 {
 	const struct hostmap_vm *vm = &m->map->vm[out->vm];
 	bool lacks = !out->solved;
+	int ret;
 
 	/* What was concluded only from ids and wake-ups may be wrong. */
 	if (out->by == MATCH_BY_USER || vm->cap ||
@@ -589,7 +591,8 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
 			!hostmap_vcpu(m->map, out->vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
 	if (!lacks)
 		return 0;
-	return MIN(match_threads(m, cap, fmt, out, err), 0);
+	ret = match_threads(m, cap, fmt, out, err);
+	return MIN(ret, 0);
 }
 
 /*
