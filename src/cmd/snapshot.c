@@ -29,7 +29,8 @@ static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 
 	for (const char *w = text; n > 0 && w < text + n; w += strlen(w) + 1) {
 		record |= !strcmp(w, "record");
-		*flight |= !strncmp(w, "--flight", strlen("--flight"));
+		*flight |= str_starts(w, "--flight") || str_starts(w, "--before") ||
+			   str_starts(w, "--trigger");
 		sbuf_addf(words, " %s", w == text && strrchr(w, '/') ? strrchr(w, '/') + 1 : w);
 	}
 	return record;

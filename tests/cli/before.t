@@ -26,33 +26,26 @@ if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
 else
 	skip "kvmft snapshot without a recorder" "others record here"
 fi
-soon()
-{
-	for _ in $(seq 200); do
-		"$@" && return
-		sleep 0.1
-	done
-}
 flight()
 {
-	first "$kvmft" record -q --as host --flight-recorder -e kvm:kvm_pio -b 64K -o "$tmp/$1" 2>"$tmp/$1.err" &
+	first "$kvmft" record -q --as host "$2" -e kvm:kvm_pio -b 64K -o "$tmp/$1" 2>"$tmp/$1.err" &
 }
-flight one
+flight one --flight-recorder
 one=$!
-flight two
+flight two --before=100ms
 two=$!
 both_begun() { grep -qs '^begin ' "$tmp/one/meta" && grep -qs '^begin ' "$tmp/two/meta"; }
-soon both_begun
+wait_until both_begun
 sleep 0.5
 run "$kvmft" snapshot
 status_is 2 "two flight recorders: which one?"
 err_has "several flight recorders.* $one \(" "... one is listed"
-err_has " $two \(kvmft record -q --as host --flight-recorder" "... the other, too, by how it was called, wherever it lies"
+err_has " $two \(kvmft record -q --as host --before=100ms" "... the other, too, which --before makes one, by how it was called, wherever it lies"
 is "$(cat "$tmp/one/meta" "$tmp/two/meta" | grep -c '^fired ')" 0 "... none was told"
 run "$kvmft" snapshot $two
 status_is 0 "one by its process id"
 written() { grep -q '^fired why=signal' "$tmp/two/meta"; }
-soon written
+wait_until written
 ok "... is" written
 is "$(grep -c '^fired ' "$tmp/one/meta")" 0 "... and not the other"
 run "$kvmft" snapshot 1
@@ -114,7 +107,7 @@ vm=$!
 begun() { [ "$(cat "$@" 2>/dev/null | grep -c '^begin ')" = $# ]; }
 has_begun()
 {
-	soon begun "$@"
+	wait_until begun "$@"
 	sleep 0.3
 }
 
@@ -129,7 +122,7 @@ has_begun "$tmp/still/meta" "$tmp/twice/meta"
 asked() { [ "$(grep -c 'no segment written' "$err") $(grep -c '^segment ' "$tmp/twice/meta")" = "$i $i" ]; }
 for i in 1 2; do
 	kill -USR1 "$still" "$twice"
-	soon asked
+	wait_until asked
 	sleep 0.3
 done
 kill -INT "$still" "$twice"
@@ -166,7 +159,7 @@ mark "kvmft test: another thing"
 sleep 0.5
 mark "kvmft test: slow request 4711"
 fired() { grep -q "$@"; }
-soon fired ' (trigger)$' "$err"
+wait_until fired ' (trigger)$' "$err"
 sleep 0.5
 kill -INT "$recorder"
 wait "$recorder"
@@ -183,7 +176,7 @@ PATH=$tmp/bin:$PATH "$kvmft" record -o "$tmp/both" --flight-recorder -b 128K -e 
 recorder=$!
 has_begun "$tmp/both/host/meta" "$tmp/both/t1/meta"
 mark "kvmft test: slow request 4712"
-soon fired '^segment .*why=control' "$tmp/both/host/meta"
+wait_until fired '^segment .*why=control' "$tmp/both/host/meta"
 kill -INT "$recorder"
 wait "$recorder"
 rc=$?

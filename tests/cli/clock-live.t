@@ -8,15 +8,11 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
 
-# soon NAME COMMAND...: it succeeds within 20 s.
 soon()
 {
-	name=$1 n=0
+	name=$1
 	shift
-	while ! "$@" 2>/dev/null && [ $n -lt 200 ]; do
-		sleep 0.1
-		n=$((n + 1))
-	done
+	wait_until "$@" 2>/dev/null
 	ok "$name" "$@"
 }
 
