@@ -318,7 +318,6 @@ const struct cmd *cli_find_verb(const struct cmd *group, const char *word, struc
 	size_t skip = strlen(group->name) + 1;
 	const struct cmd *c = find_in(group->verbs, skip, word);
 	const char *near = c ? NULL : nearest_in(group->verbs, skip, word);
-
 	const char *instead = cli_gone(group->name, word, strlen(word), 0);
 
 	if (!c && instead)
@@ -382,6 +381,11 @@ void cli_note(const char *fmt, ...)
 	va_start(ap, fmt);
 	cli_vnote(fmt, ap);
 	va_end(ap);
+}
+
+const char *cli_input_here(void)
+{
+	return access(DEFAULT_INPUT, F_OK) ? "" : "; " DEFAULT_INPUT " is here";
 }
 
 static void cli_note_not(const char *fmt __unused_arg, ...)
@@ -654,8 +658,7 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 	if (argc - first < c->min_args)
 		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s%s", c->name,
 				c->args ? " " : "", c->args ?: "",
-				!c->args || !strstr(c->args, "HOST") || access("kvmft.data", F_OK) ? "" :
-						"; kvmft.data is here");
+				c->args && strstr(c->args, "HOST") ? cli_input_here() : "");
 	else if (c->max_args >= 0 && argc - first > c->max_args)
 		ret = err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
 				c->args ? " " : "", c->args ?: "");

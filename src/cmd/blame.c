@@ -388,7 +388,7 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 
 	if (!o->argc && !b->given.n)
 		return err_usage(err, "operands are missing: kvmft blame [OPTIONS] %s%s", BLAME_ARGS,
-				 access(DEFAULT_INPUT, F_OK) ? "" : "; " DEFAULT_INPUT " is here");
+				 cli_input_here());
 	for (int i = 0; i < o->argc; i++)
 		trees = trees && captures_tree(o->argv[i]);
 	if (!b->given.n && (!trees || (o->argc == 1 && !session_ask(o->argv[0], &s, &none) &&

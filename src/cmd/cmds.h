@@ -147,8 +147,6 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 
 /* ---- where results go (sink.c) ---- */
 
-#define DEFAULT_INPUT "kvmft.data"
-
 /* -o and --force, and what a terminal shows: first in the options of commands that have them. */
 struct sink_file {
 	const char *path; /* NULL = standard output */

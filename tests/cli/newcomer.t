@@ -66,6 +66,18 @@ done
 run "$kvmft" merge -q --from @9 --to @1900000000 day
 status_is 0 "merge from long before to long after"
 
+mkdir here
+ln -s ../day here/kvmft.data
+for what in blame merge "latency irq" verify boot; do
+	run sh -c "cd here && \"$kvmft\" $what"
+	status_is 2 "$what of nothing"
+	err_has '; kvmft.data is here$' "... says that there is a recording"
+	rm here/kvmft.data
+	run sh -c "cd here && \"$kvmft\" $what"
+	is "$(grep -c 'is here' "$err")" 0 "... where there is none it does not"
+	ln -s ../day here/kvmft.data
+done
+
 # ---- a slip of the finger is no result ----
 
 run "$kvmft" merge -e kvm_exti host guest=one
