@@ -238,15 +238,8 @@ static int latency_show(struct latency *m, int argc, char **argv)
 	for (size_t i = 0; m->lo.vm >= 0 && i < m->v.p->map->nvm; i++)
 		if (m->v.p->map->vm[i].of != (size_t)m->lo.vm)
 			bound[i] = (struct lat_bound){ 0 };
-	if (fmt->page) {
-		int before = tl_error(m->v.p->t);
-
-		/* The time line of the results is not needed any more. */
+	if (fmt->page) /* The time line of the results is not needed any more. */
 		ret = blaming_json(&m->v, &m->spikes);
-		if (!ret && !before)
-			ret = err_why(m->v.err, tl_error(m->v.p->t),
-				      "cannot read the captures a second time");
-	}
 	if (!ret && to != &m->v)
 		ret = latency_open(m, to, argc, argv);
 	if (to->p)
@@ -312,7 +305,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	argv += !!kinds;
 	if (!ret && !argc)
 		ret = err_usage(err, "operands are missing: kvmft latency %s HOST [GUEST[=SEL]]...%s",
-				kinds, access(DEFAULT_INPUT, F_OK) ? "" : "; " DEFAULT_INPUT " is here");
+				kinds, cli_input_here());
 	ret = ret ?: latency_open(&m, &m.v, argc, argv);
 	ret = ret ?: outfile_check(m.o->file.out, NULL, m.v.p->t, m.o->v.trace_events, err);
 	m.lo.vm = m.v.vm;

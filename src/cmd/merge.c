@@ -80,6 +80,8 @@ static int merge_spikes_put(struct many *m, struct view *v, bool judge)
 
 	if (ret)
 		return err_why(v->err, ret, "cannot take over the spikes");
+	if (r.code < 0 && tl_error(v->p->t))
+		return 0; /* what cannot be read is reported with the time line */
 	if (r.code < 0)
 		return err_set(v->err, -r.code, "finding spikes: %s", r.why);
 	s = xcalloc(r.rows.len / sizeof(*s) + 1, sizeof(*s));
@@ -444,9 +446,8 @@ static int merge_alone(struct merge *m)
 	if (o->v.qemu.n && needs_host(o))
 		return err_usage(m->v.err, "option --%s needs the capture of a host", needs_host(o));
 	if (o->v.qemu.n != 1)
-		return err_usage(m->v.err, "operands are missing: the capture of a host%s, or one "
-					 "--qemu FILE alone",
-				 access(DEFAULT_INPUT, F_OK) ? "" : ", as kvmft merge " DEFAULT_INPUT);
+		return err_usage(m->v.err, "operands are missing: the capture of a host, or one "
+					 "--qemu FILE alone%s", cli_input_here());
 	if ((o->format && !json && strcmp(o->format, "text")) ||
 	    (o->v.clock >= 0 && o->v.clock != OUT_CLOCK_MONO && o->v.clock != OUT_CLOCK_REALTIME))
 		return err_usage(m->v.err, "a trace of QEMU alone is text or json, and its times are "

@@ -266,7 +266,7 @@ static int both_walks(struct blaming *m, struct view *v, const struct view *of, 
 {
 	uint64_t lead = (of->p->host.cap->tsc_khz ?: 2000000) * PAGE_LEAD_MS;
 	struct kvmft_err lacks = { .text = "" };
-	int ret;
+	int ret, before = tl_error(of->p->t);
 
 	*v = *of;
 	*m = (struct blaming){
@@ -287,6 +287,8 @@ static int both_walks(struct blaming *m, struct view *v, const struct view *of, 
 			  * them */
 	else
 		ret = blaming_find(m);
+	if (!ret && !before)
+		ret = err_why(v->err, tl_error(v->p->t), "cannot read the captures a second time");
 	if (!ret && m->b && blame_spikes(m->b))
 		ret = blaming_explain(m);
 	tl_stop(v->p->t);

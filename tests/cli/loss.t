@@ -296,4 +296,24 @@ status_is 0 "... blame"
 out_has ' 9[0-9] %  unknown: the flight recorder had overwritten it' "... its wait"
 is "$(grep -c lost "$out")" 0 "... is not lost"
 
+# ---- a disk that fails once: the process that finds spikes for Perfetto reads the captures more often ----
+
+"${mkcap%mkcap}genpair" --host "$tmp/eh" --guest "$tmp/eg" --ms 400 --seed 5 >/dev/null 2>&1
+merge_eio()
+{
+	run strace -f -o "$tmp/reads" -e trace=pread64 "$@" "${KVMFT_PLAIN:-$kvmft}" merge -q --force -o "$tmp/out.pftrace" \
+		"$tmp/eh" "$tmp/eg"
+}
+merge_eio
+status_is 0 "reads of the process of merge and of that which finds spikes"
+awk '/pread64\(/ { n[$1]++ } END { for (p in n) print n[p] }' "$tmp/reads" | sort -n >"$tmp/counts"
+most=$(tail -n 1 "$tmp/counts")
+nth=$(tail -n 2 "$tmp/counts" | head -n 1)
+ok "... $nth, and $most of the latter" test "$nth" -lt "$most"
+while [ $((nth += 1)) -le "$most" ]; do
+	merge_eio -e inject=pread64:error=EIO:when="$nth"
+	status_is 1 "its read $nth fails: no file with fewer spikes"
+	err_has 'finding spikes: .*Input/output error$' "... says why"
+done
+
 finish
