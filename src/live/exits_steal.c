@@ -43,7 +43,7 @@ struct exits_steal {
 	size_t cgroup_cap;
 	struct hash_key key;
 	uint64_t look;
-	bool told;	     /* that the threads of one are not known */
+	size_t unknown;	     /* VMs whose vCPUs' threads are not known, as told */
 	uint32_t vm;	     /* that they are looked at for */
 	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
 };
@@ -147,23 +147,21 @@ int exits_steal_look(struct exits_run *x)
 	struct exits_steal *d = x->steal;
 	const struct exits *e = &x->table;
 	_cleanup_free_ uint32_t *tid = NULL, *cpu = NULL;
-	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0;
+	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0, unknown = 0;
 	uint64_t from;
 	int ret;
 
 	memset(d->may, 0, sizeof(d->may));
-	for (size_t i = 0; i < x->vms->n; i++)
+	for (size_t i = 0; i < x->vms->n; i++) {
+		bool lacks = false;
+
 		for (size_t k = 0; k < x->vms->vm[i].n_vcpus; k++) {
 			const struct vm_vcpu *v = &x->vms->vm[i].vcpu[k];
 			uint32_t id = v->tid;
 			unsigned long may[ARRAY_SIZE(d->may)] = { 0 };
 			uint64_t at;
 
-			if (!id && v->tid_source != VM_TID_NEVER_RAN && !d->told) {
-				x->note("what is taken from VM %s is not counted: the threads of its "
-					"vCPUs are not known (kvmft list)", x->vms->vm[i].sel);
-				d->told = true;
-			}
+			lacks |= !id && v->tid_source != VM_TID_NEVER_RAN;
 			if (!id || !u64map_get(&e->by_tid, id, &at) ||
 			    !exits_wanted(x, e, &e->thread[at]))
 				continue;
@@ -172,6 +170,12 @@ int exits_steal_look(struct exits_run *x)
 			for (size_t w = 0; w < ARRAY_SIZE(may); w++)
 				d->may[w] |= may[w];
 		}
+		/* Each once, as long as the others stay. */
+		if (lacks && ++unknown > d->unknown)
+			x->note("what is taken from VM %s is not counted: the threads of its vCPUs "
+				"are not known (kvmft list)", x->vms->vm[i].sel);
+	}
+	d->unknown = unknown;
 	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS; i++)
 		if (steal_may_run(d, i))
 			xarray_add(&cpu, &ncpu, &cpu_cap, &i, sizeof(*cpu));
