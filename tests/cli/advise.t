@@ -273,7 +273,7 @@ status_is 4 "--predict without evidence"
 # ---- the manual has each rule ----
 
 page=$top/man/kvmft-advise.1
-for id in $(sed -n 's/.*\] = { "\([a-z-]*\)", ADVICE_.*/\1/p' "$top/src/advise/rules.c"); do
+for id in $(sed -n 's/.*\] = { "\([a-z-]*\)", ADVICE_.*/\1/p' "$top/src/advise/advise.c"); do
 	file_has "$page" "^\.It Cm $id\$" "the manual has $id"
 done
 finish
