@@ -4,7 +4,6 @@
 
 #include "kvmft/util.h"
 
-
 enum record_as { RECORD_AS_HOST, RECORD_AS_GUEST, RECORD_AS_BOTH };
 extern const char *const record_as_choices[];
 
@@ -49,8 +48,7 @@ struct record_control {
 struct record_config {
 	const char *output, *clock, *rotate, *trigger;
 	struct str_list events, vms, pids, vcpus, sdt, stacks;
-	int marker; /* enum record_marker, -1 = not given */
-	int profile; /* enum record_profile, likewise: the default, if no events are named */
+	int profile; /* enum record_profile, -1 = not given: the default, if no events are named */
 	int as;	    /* enum record_as, -1 = detect */
 	struct str_list qemu, monitors;
 	struct opt_u64 buffer, duration, max_size, min_free, keep;

@@ -484,10 +484,10 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 			note("%s", x.engine_text.s ?: x.engine->name);
 		if (seen && c->duration.set)
 			c->remark("%s of %s, for %s", what, x.target.title.s,
-			     str_ns(text, sizeof(text), c->duration.v));
+				  str_ns(text, sizeof(text), c->duration.v));
 		else if (seen)
 			c->remark("%s of %s... Ctrl-C ends%s", what, x.target.title.s,
-			     c->interval.set ? "" : " and shows them");
+				  c->interval.set ? "" : " and shows them");
 		ret = exits_who_scan(&x);
 		x.begin_ns = x.interval_ns = begun;
 	}

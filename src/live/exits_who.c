@@ -51,7 +51,7 @@ static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const 
 {
 	if (!x->screen.on && x->begin_ns && !x->target.pid && !x->target.ntid)
 		x->c->remark("VM %s%s%s%s %s", vm->sel, vm->name ? " (" : "", vm->name ?: "",
-			 vm->name ? ")" : "", what);
+			     vm->name ? ")" : "", what);
 }
 
 /* Thread tid belongs to vm: that may be new, or the id was reused. */

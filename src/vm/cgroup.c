@@ -75,7 +75,7 @@ void vm_cgroups(int task, void (*fn)(void *ctx, const char *dir), void *ctx)
 				int len =
 					snprintf(dir, sizeof(dir), "%s%s", mounts[i].dir, path + 1);
 
-				/* The cgroup in `at` and all above it. */
+				/* This cgroup and all above it. */
 				if (len >= 0 && (size_t)len < sizeof(dir)) {
 					while (strlen(dir) > strlen(mounts[i].dir)) {
 						fn(ctx, dir);
