@@ -19,7 +19,8 @@ umask 022
 host=$tmp/host
 exec 8>"$turn"
 flock -w 900 8
-start_recording "$host"
+# As a guest's capture it has its CPUs for vCPUs, and the VM has vCPU 0 alone.
+on_cpu=0 start_recording "$host"
 flock -u 8
 exec 8>&-
 # Enough for more than one sub-buffer, however busy the machine is.

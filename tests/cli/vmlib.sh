@@ -122,7 +122,7 @@ nothing_left_soon()
 # start_recording CAPTURE [OPTION...]: $vm runs and $recorder records it.
 start_recording()
 {
-	"$tinyvm" --ms 20000 --pause 200 >/dev/null 2>&1 &
+	${on_cpu:+taskset -c "$on_cpu"} "$tinyvm" --ms 20000 --pause 200 >/dev/null 2>&1 &
 	vm=$!
 	"$kvmft" record --as host -q -e 'kvm:*' -o "$@" 2>"$tmp/recorder.err" &
 	recorder=$!
