@@ -107,7 +107,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (c->steal && (c->time || c->top || c->alltids || c->map_size.set || c->engine >= 0 ||
 			 c->per_vm >= 0))
 		ret = err_usage(err, "option --steal counts no exits: not with --time, --latency, "
-				     "--top, -a, --per, --engine");
+				     "--top, -a, --per, --engine, --map-size");
 	else if (c->interval.set && !c->interval.v)
 		ret = err_usage(err, "option --interval: must be longer than 0");
 	else if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
