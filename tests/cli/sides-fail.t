@@ -12,11 +12,11 @@ need_recording "sides that fail"
 . "$(dirname "$0")/sideslib.sh"
 
 # Something to be recorded until all is over.
-"$tinyvm" --ms 900000 --pause 100 >"$tmp/vm.out" 2>&1 &
+"$tinyvm" --ms 900000 --pause 1000 >"$tmp/vm.out" 2>&1 &
 vm=$!
 
 # A guest that is called like a VM of this host is that one.
-"$tinyvm" --ms 900000 --pause 100 --name g1 >"$tmp/vm1.out" 2>&1 &
+"$tinyvm" --ms 900000 --pause 1000 --name g1 >"$tmp/vm1.out" 2>&1 &
 moving=$!
 begin_sides --guest "g1=$guest" --guest-options "$opts"
 kill "$moving"
@@ -59,7 +59,7 @@ err_has 'g1: was told to end and has sent nothing for 10 s' "... is reported"
 is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
 kill -CONT "$frozen" 2>/dev/null
 
-begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts" --guest-options 'g1:-b 256K'
+begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts" --guest-options 'g1:-b 64K'
 frozen=$(guest_pid g1)
 kill -STOP "$frozen"
 wait_until grep -q 'g1: nothing has come' "$err"

@@ -142,7 +142,7 @@ ok "... and stays" rmdir "$session.x"
 # ---- ends ----
 
 # Something to be recorded until all is over.
-"$tinyvm" --ms 900000 --pause 100 >"$tmp/vm.out" 2>&1 &
+"$tinyvm" --ms 900000 --pause 1000 >"$tmp/vm.out" 2>&1 &
 vm=$!
 
 begin_sides --guest "g1=$guest" --guest-options "$opts"

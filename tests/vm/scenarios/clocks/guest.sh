@@ -54,15 +54,15 @@ flag_set guest-captured
 flag_wait host-tracing
 
 "$KVMFT" trace -e 'msr:read_msr/msr==0x11/' --clock perf \
-	--clock-offset "$("$KVMFT" guest-offset --clock perf)" -N "$ROUNDS" -d 60s >/tmp/trace-guest-kvmclock &
+	--clock-offset "$("$KVMFT" guest-offset --clock perf)" -N "$ROUNDS" -d 600s >/tmp/trace-guest-kvmclock &
 by_perf=$!
-"$KVMFT" trace -e 'msr:read_msr/msr==0x11/' --tsc -N "$ROUNDS" -d 60s >/tmp/trace-guest-tsc &
+"$KVMFT" trace -e 'msr:read_msr/msr==0x11/' --tsc -N "$ROUNDS" -d 600s >/tmp/trace-guest-tsc &
 by_tsc=$!
 tracing()
 {
 	[ "$(cat "$T"/instances/kvmft.*/events/msr/read_msr/enable 2>/dev/null | grep -c 1)" = 2 ]
 }
-wait_until 40 tracing || die "guest: kvmft trace did not start"
+wait_until 300 tracing || die "guest: kvmft trace did not start"
 i=0
 while [ $i -lt "$ROUNDS" ]; do
 	rdmsr -p 0 0x11 >/dev/null

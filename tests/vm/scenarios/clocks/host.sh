@@ -18,7 +18,7 @@ recording()
 {
 	[ -r /tmp/host/meta ] && grep -q '^begin ' /tmp/host/meta
 }
-wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
+wait_until 60 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 guest_start vm1 --env "ROUNDS=$ROUNDS"
 guest_wait_up vm1
 flag_wait guest-captured
@@ -29,7 +29,7 @@ trace_start()
 {
 	name=$1
 	shift
-	"$KVMFT" trace -e 'kvm:kvm_msr/ecx==0x11/' -N "$ROUNDS" -d 100s "$@" \
+	"$KVMFT" trace -e 'kvm:kvm_msr/ecx==0x11/' -N "$ROUNDS" -d 600s "$@" \
 		>"/tmp/trace-host-$name" 2>"/tmp/trace-host-$name.err" &
 	tracer=$!
 }
@@ -44,7 +44,7 @@ by_kvmclock=$tracer
 # As the manual does it without --kvmclock: cycles, plus the offset that debugfs shows.
 trace_start tsc --vm vm1 --tsc --clock-offset "$(guest_tsc_offset vm1 0)"
 by_tsc=$tracer
-wait_until 30 tracing || die "host: kvmft trace did not start: $(cat /tmp/trace-host-*.err)"
+wait_until 120 tracing || die "host: kvmft trace did not start: $(cat /tmp/trace-host-*.err)"
 flag_set host-tracing
 flag_wait guest-traced
 wait "$by_kvmclock"
