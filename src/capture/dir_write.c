@@ -93,11 +93,8 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	}
 	sbuf_free(&line);
 	if (ret) {
-		/* It is no capture yet, which capw_name_drop() would not touch. */
-		if (w->meta >= 0)
-			(void)!unlinkat(w->dirfd, "meta", 0);
 		if (w->made)
-			(void)!unlinkat(n->dir, n->temp, AT_REMOVEDIR);
+			capw_name_drop(n);
 		capw_why(n->dir, ret, err);
 		capw_close(w);
 		return ret;

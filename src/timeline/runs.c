@@ -147,7 +147,7 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	*out = c.r;
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
-	ret = ret ?: tl_walk(t, TL_FEED(collect_item, &c));
+	ret = ret ?: tl_walk(t, TL_FEED(collect_item, &c)) ?: tl_error(t);
 	tl_free(t);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,

@@ -305,6 +305,7 @@ unsigned int sandbox_have(void)
 
 struct head {
 	int ret;
+	size_t len; /* of what follows */
 	struct kvmft_err err;
 };
 
@@ -320,8 +321,9 @@ static _Noreturn void answer(sandbox_fn *fn, void *ctx, int file, int to)
 	h.ret = sandbox_enter_reader(&layers, &h.err);
 	h.ret = h.ret ?: fn(ctx, &out, &h.err);
 	h.ret = h.ret ?: out.error;
+	h.len = h.ret ? 0 : out.len;
 	_exit(full_write(to, &h, sizeof(h), NULL) ||
-	      (!h.ret && out.len && full_write(to, out.s, out.len, NULL)));
+	      (h.len && full_write(to, out.s, h.len, NULL)));
 }
 
 static int answer_read(int from, size_t max, struct sbuf *out, struct kvmft_err *err)
@@ -332,9 +334,10 @@ static int answer_read(int from, size_t max, struct sbuf *out, struct kvmft_err 
 
 	if (n == -ENOMEM || n == -EFBIG)
 		return err_set(err, (int)-n, "what a file holds takes more than %zu MB of memory", max >> 20);
-	if (n < (ssize_t)sizeof(h))
+	if (n >= (ssize_t)sizeof(h))
+		memcpy(&h, text, sizeof(h));
+	if (n < (ssize_t)sizeof(h) || h.len != (size_t)n - sizeof(h))
 		return err_set(err, EIO, "the process that reads a file was killed");
-	memcpy(&h, text, sizeof(h));
 	if (!h.ret) {
 		sbuf_add_mem(out, text + sizeof(h), (size_t)n - sizeof(h));
 		return out->error ? err_set(err, ENOMEM, "out of memory") : 0;

@@ -407,6 +407,9 @@ if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$
 	is "$(by_confined session verify "$tmp/pair")" "0 1" "a session file: as well"
 	run timeout 300 strace -f -o "$tmp/calls" -e inject=socketpair:error=EPERM:when=1 "$plain" verify "$tmp/pair"
 	err_has "^kvmft verify: socketpair: " "... and by nobody else, if something forbids to ask one"
+	run timeout 300 strace -f -o "$tmp/calls" -e inject=write:error=EIO:when=2 "$plain" report "$tmp/bare"
+	status_is 1 "... which dies in the middle of its answer: that is no answer"
+	err_has "the process that reads a file was killed" "... says so"
 	is "$(by_confined symbols stuck --vm nosuch --guest-kallsyms "$tmp/symbols")" "0 1" "symbols of a guest"
 	is "$(by_confined program record --as host -e none --sdt "$tmp/program" -d 50ms -o "$tmp/marked")" "0 1" \
 		"a program that is searched for markers"

@@ -256,6 +256,10 @@ static void test_name_refuse(void **state)
 	assert_false(has(s, "x"));
 	capw_name_drop(&a);
 	assert_false(has(s, a.temp));
+	/* Its recorder was killed, or its disk failed, as it was made. */
+	assert_int_equal(mkdirat(s->fd, a.temp, 0700), 0);
+	capw_name_drop(&a);
+	assert_false(has(s, a.temp));
 	named(s, &a, "x", CAPW_REFUSE);
 	b = a;
 	assert_int_equal(capw_name_take(&a, NULL), 0);
