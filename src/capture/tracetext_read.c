@@ -807,19 +807,31 @@ struct tt_order {
 
 COMPARE(order_cmp, struct tt_order, ORDER(x->first, y->first) ?: ORDER(x->at, y->at));
 
-/* Excerpts in any order: with an earlier time than that of the line before a block begins. */
+COMPARE(stretch_cmp, struct tt_stretch, ORDER(x->first, y->first) ?: ORDER(x->last, y->last));
+
+/*
+ * Excerpts in any order: with an earlier time than that of the line before a block begins. One long
+ * after all before it is of another moment.
+ */
 static void order_blocks(struct tt_cpu *cpu)
 {
 	_cleanup_free_ struct tt_order *v = xcalloc(cpu->n + 1, sizeof(*v));
+	uint64_t last = cpu->t->kind == TT_NS ? cpu->t->first : UINT64_MAX;
 
 	for (size_t i = 0; i < cpu->n; i++)
 		v[i] = (struct tt_order){ load_u64(cpu->block[i]), i, cpu->block[i] };
 	array_sort(v, cpu->n, order_cmp);
-	for (size_t i = 0; i < cpu->n; i++)
+	array_sort(cpu->stretch, cpu->nstretch, stretch_cmp);
+	for (size_t i = 0, s = 0; i < cpu->n; i++) {
 		cpu->block[i] = v[i].block;
+		if (s == cpu->nstretch || v[i].first != cpu->stretch[s].first)
+			continue;
+		if (v[i].first > last && v[i].first - last > BREAK)
+			cpu->block[i][11] |= 0x80; /* events were lost, as subbuf_write_lost() says it */
+		last = MAX(last, cpu->stretch[s].last);
+		s++;
+	}
 }
-
-COMPARE(stretch_cmp, struct tt_stretch, ORDER(x->first, y->first) ?: ORDER(x->last, y->last));
 
 /* About how many lines of it are between these times. */
 static uint64_t stretch_lines(const struct tt_stretch *s, uint64_t from, uint64_t to)

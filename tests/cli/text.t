@@ -677,6 +677,16 @@ is "$(sed 's/.*\] //; s/ .*//' "$tmp/lines" | tr '\n' ' ')" "1.000001000 1.00000
 err_has '1 lines are of earlier times than those before them: put in order' "... says so"
 run "$kvmft" report "$tmp/form.txt"
 out_has 'HLT +2 +100.00% +100.00% +3.00us +4.00us' "... and measured"
+form "... of two moments" 3 <<-E
+	 a-1 [0] 21.000021: kvm_entry: vcpu 0, rip 0x1
+	 a-1 [0] 21.000025: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000001: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000004: kvm_entry: vcpu 0, rip 0x1
+	 a-1 [0] 1.000009: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+E
+is "$(grep -n 'LOST EVENTS of this CPU, their number is unknown' "$tmp/lines" | cut -d: -f1)" 4 "... between which lines are missing"
+run "$kvmft" report "$tmp/form.txt"
+out_has 'HLT +1 +100.00% +100.00% +3.00us +3.00us' "... so that nothing is paired"
 awk 'BEGIN { for (i = 0; i < 60; i++) printf(" a-1 [0] 1.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", 3 * i) }' >"$tmp/one.txt"
 { cat "$tmp/one.txt"; sed 's/a-1/b-2/; s/: kvm/1&/' "$tmp/one.txt"; } >"$tmp/form.txt"
 run "$kvmft" report "$tmp/form.txt"
