@@ -113,8 +113,9 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 	for (size_t i = 0; fmt_at(fmt, i); i++) {
 		const struct lat_event *e = d->of[event_role_of(fmt_at(fmt, i))];
 
-		if (e)
-			d->has[event_kind(e)] = true;
+		if (e) /* an allocation without its flags, as a text has it, tells nothing */
+			d->has[event_kind(e)] = e->role != EV_PAGE_ALLOC ||
+						event_type_of(fmt_at(fmt, i))->plain[3];
 	}
 	return d;
 }

@@ -170,6 +170,13 @@ near()
 		w[2] != h[2] || d > 0.1001 || d < -0.1001' "$1" "$2"
 }
 
+# totals FILE ANALYSES: of what, how often and how long at most, |
+totals()
+{
+	"$kvmft" latency "$2" -q --format csv "$1" 2>"$err" |
+		awk -F '"' '/,total,/ { split($5, f, ","); print $1 $4 "|" f[3] "|" f[8] }' | sort
+}
+
 # read_back NAME RECORDING TEXT
 read_back()
 {
@@ -179,7 +186,7 @@ read_back()
 	grep -v ' = ' "$tmp/want" >"$tmp/want.late"
 	near "$tmp/have" "$tmp/want.late" >>"$tmp/more"
 	is "$(cat "$tmp/more")" "" "$1: the same was late, and no cause is another one"
-	for c in "report --per all" "report --per all --event mmio" "report --per all --event msr" "latency --worst 0"; do
+	for c in "report --per all" "report --per all --event mmio" "report --per all --event msr"; do
 		for f in "$2" "$3"; do
 			# shellcheck disable=SC2086 # words
 			"$kvmft" $c "$f" 2>"$err" | plain /dev/stdin | sed -E '/^#/d; s/(handled time:[0-9]+)\..*/\1/' >"$tmp/have"
@@ -187,12 +194,40 @@ read_back()
 		done
 		ok "... $c" cmp "$tmp/want" "$tmp/have"
 	done
+	totals "$2" sched,irq,io >"$tmp/want"
+	totals "$3" sched,irq,io >"$tmp/have"
+	# of two moments, each to the ns
+	is "$(paste -d '|' "$tmp/want" "$tmp/have" | awk -F '|' '$1 != $4 || $2 != $5 || ($3 - $6) ^ 2 > 5e-6')" "" \
+		"... latency"
+	cat "$tmp/have" >>"$tmp/measured"
+	totals "$2" mem >"$tmp/want"
+	totals "$3" mem >"$tmp/have"
+	is "$(awk -F '|' 'NR == FNR { n[$1] += $2; next } $1 !~ /unknown/ && (n[$1] -= $2) < 0' "$tmp/want" "$tmp/have")" "" \
+		"... and no other reason to wait for memory"
+	cat "$tmp/have" >>"$tmp/measured"
+	"$kvmft" merge -q "$3" 2>"$err" >"$tmp/want"
+	"$kvmft" export -q --to trace.dat -i "$3" -o "$tmp/again.dat" 2>"$err"
+	"$kvmft" merge -q "$tmp/again.dat" 2>"$err" >"$tmp/have"
+	ok "... a trace.dat of it has the same lines" cmp "$tmp/want" "$tmp/have"
+	ok "... there are some" test -s "$tmp/have"
+	rm -f "$tmp/again.dat"
+}
+
+# printed CAPTURE: what mkcap's own events have is printed.
+printed()
+{
+	grep -rlx 'print fmt: ""' "$1/events" | while read -r pr_file; do
+		awk -F '[ ;]' '/field:u[0-9]+ / { s = s " " $2 "=0x%llx"; a = a ", REC->" $2 }
+			/^print fmt/ { $0 = "print fmt: \"" substr(s, 2) "\"" a } { print }' "$pr_file" >"$tmp/format"
+		cat "$tmp/format" >"$pr_file"
+	done
 }
 
 for f in "$golden"/report-*.txt "$golden"/latency-*.txt "$golden"/vmx-*.txt "$golden"/qemu-host.txt; do
 	name=${f##*/}
 	case ${name%.txt} in report-2012 | report-arm64) continue ;; esac # their formats print no fields
 	"$mkcap" --capture "$tmp/back" "$f"
+	printed "$tmp/back"
 	"$kvmft" merge "$tmp/back" >"$tmp/back.txt" 2>"$err"
 	read_back "$name" "$tmp/back" "$tmp/back.txt"
 	# perf script has no line for losses here
@@ -220,6 +255,10 @@ if command -v perf >/dev/null; then
 		read_back "... perf script" "$tmp/back.perf" "$tmp/back.txt"
 	done
 fi
+
+for kind in sched irq io mem; do
+	ok "$kind was compared" grep -q "^$kind" "$tmp/measured"
+done
 
 # ---- numbers of any length, and what only looks like one ----
 
