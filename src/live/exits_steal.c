@@ -43,7 +43,7 @@ struct exits_steal {
 	size_t cgroup_cap;
 	struct hash_key key;
 	uint64_t look;
-	size_t unknown;	     /* VMs whose vCPUs' threads are not known, as told */
+	struct u64map unknown; /* VMs whose vCPUs' threads are not known, as told */
 	uint32_t vm;	     /* that they are looked at for */
 	struct u64map vm_of; /* of threads that took time and are not vCPUs; or STEAL_NONE */
 };
@@ -142,12 +142,23 @@ static int steal_filter(struct exits_run *x, const uint32_t *tid, size_t n, cons
 		   : kinst_events_add(x->k, &list, x->err);
 }
 
+static bool steal_untold(struct exits_steal *d, const char *sel)
+{
+	const uint64_t key = hash_bytes(&d->key, sel, strlen(sel));
+	uint64_t at;
+
+	if (u64map_get(&d->unknown, key, &at))
+		return false;
+	xu64map_put(&d->unknown, key, 0);
+	return true;
+}
+
 int exits_steal_look(struct exits_run *x)
 {
 	struct exits_steal *d = x->steal;
 	const struct exits *e = &x->table;
 	_cleanup_free_ uint32_t *tid = NULL, *cpu = NULL;
-	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0, unknown = 0;
+	size_t n = 0, cap = 0, ncpu = 0, cpu_cap = 0;
 	uint64_t from;
 	int ret;
 
@@ -170,12 +181,10 @@ int exits_steal_look(struct exits_run *x)
 			for (size_t w = 0; w < ARRAY_SIZE(may); w++)
 				d->may[w] |= may[w];
 		}
-		/* Each once, as long as the others stay. */
-		if (lacks && ++unknown > d->unknown)
+		if (lacks && steal_untold(d, x->vms->vm[i].sel))
 			x->note("what is taken from VM %s is not counted: the threads of its vCPUs "
 				"are not known (kvmft list)", x->vms->vm[i].sel);
 	}
-	d->unknown = unknown;
 	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS; i++)
 		if (steal_may_run(d, i))
 			xarray_add(&cpu, &ncpu, &cpu_cap, &i, sizeof(*cpu));
@@ -309,6 +318,7 @@ void exits_steal_end(struct exits_run *x)
 		return;
 	steal_free(&x->taken);
 	u64map_free(&x->steal->vm_of);
+	u64map_free(&x->steal->unknown);
 	u64map_free(&x->steal->cgroup_at);
 	free(x->steal->cgroup);
 	sbuf_free(&x->steal->filter);

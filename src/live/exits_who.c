@@ -154,8 +154,11 @@ static int who_update(struct exits_run *x)
 
 int exits_who_scan(struct exits_run *x)
 {
-	/* The target may have needed the first list. */
-	int ret = x->begin_ns || !x->vms ? exits_who_list(x, false) : 0;
+	/*
+	 * The target may have needed the first list. No exits tell --steal of VMs that debugfs does
+	 * not have.
+	 */
+	int ret = x->begin_ns || !x->vms ? exits_who_list(x, x->steal && !x->vms) : 0;
 
 	return ret ?: who_update(x);
 }
