@@ -21,6 +21,7 @@ struct exits_vm {
 	char *name, *uuid; /* NULL = none */
 	uint32_t pid;
 	unsigned int ended; /* 0 = running; else the number of intervals since it ended, plus 1 */
+	size_t look;	    /* the last one that found it */
 };
 
 struct exits_thread {
@@ -72,6 +73,8 @@ struct exits {
 	struct exits_values max; /* ns, in this interval, when timed */
 	struct u64map by_tid;
 	struct u64map by_key; /* cell number plus 1 */
+	struct u64map by_sel; /* by hash: the newest VM of that PID-FD */
+	struct hash_key key;
 };
 
 void exits_free(struct exits *e);
@@ -83,7 +86,9 @@ void exits_baseline(struct exits *e);
 size_t exits_thread(struct exits *e, uint32_t tid);
 /* The tid was reused: index of the new thread, whose cells begin at 0. */
 size_t exits_thread_renew(struct exits *e, uint32_t tid);
-/* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. */
+/* Index of the VM that has this PID-FD now; EXITS_NONE. */
+size_t exits_vm_find(const struct exits *e, const char *sel);
+/* ... added if it is new; NULL strings are fine. */
 size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid, uint32_t pid);
 
 void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n); /* n more exits */

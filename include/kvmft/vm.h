@@ -126,6 +126,8 @@ int vm_scan(const struct vm_roots *roots, struct vm_list **list,
  */
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list,
 		 struct kvmft_err *err) __must_check;
+/* The one VM of process pid; NULL: it has none, or several. */
+const struct vm *vm_list_only(const struct vm_list *list, uint32_t pid);
 /* As vm_scan_told(), but only for VMs made by thread tid: the PID of their PID-FD. */
 int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list,
 		    struct kvmft_err *err) __must_check;

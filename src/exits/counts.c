@@ -56,6 +56,7 @@ void exits_free(struct exits *e)
 	free(e->max.v);
 	u64map_free(&e->by_tid);
 	u64map_free(&e->by_key);
+	u64map_free(&e->by_sel);
 	*e = (struct exits){ .timed = e->timed, .spreads = e->spreads };
 }
 
@@ -86,14 +87,25 @@ size_t exits_thread_renew(struct exits *e, uint32_t tid)
 	return thread_new(e, tid, u64map_get(&e->by_tid, tid, &at) ? (uint32_t)at : EXITS_NONE);
 }
 
+size_t exits_vm_find(const struct exits *e, const char *sel)
+{
+	uint64_t at;
+
+	/* The newest: a PID-FD may come again after its VM ended. */
+	return e->nvm && u64map_get(&e->by_sel, hash_bytes(&e->key, sel, strlen(sel)), &at) &&
+	       !e->vm[at].ended && !strcmp(e->vm[at].sel, sel) ? at : EXITS_NONE;
+}
+
 size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid, uint32_t pid)
 {
 	struct exits_vm new = { .pid = pid };
+	size_t at = exits_vm_find(e, sel);
 
-	/* The newest first: a PID-FD may come again after its VM ended. */
-	for (size_t i = e->nvm; i-- > 0;)
-		if (!e->vm[i].ended && !strcmp(e->vm[i].sel, sel))
-			return i;
+	if (at != EXITS_NONE)
+		return at;
+	if (!e->nvm)
+		hash_key_init(&e->key);
+	xu64map_put(&e->by_sel, hash_bytes(&e->key, sel, strlen(sel)), e->nvm);
 	new.sel = xstrdup(sel);
 	new.name = name ? xstrdup(name) : NULL;
 	new.uuid = uuid ? xstrdup(uuid) : NULL;

@@ -212,22 +212,18 @@ static uint32_t steal_whose(void *ctx, const struct steal_task *task)
 	struct exits_run *x = ctx;
 	const struct exits *e = &x->table;
 	uint64_t vm = STEAL_NONE, at;
+	const struct vm *of;
 	struct vm_task t;
 	uint64_t start;
-	size_t n = 0;
 
 	if (u64map_get(&e->by_tid, task->tid, &at) && e->thread[at].vm != EXITS_NONE &&
 	    !e->vm[e->thread[at].vm].ended)
 		return e->thread[at].vm;
 	if (u64map_get(&x->steal->vm_of, task->tid, &vm))
 		return (uint32_t)vm;
-	if (!vm_task_read(NULL, task->tid, &t, &start))
-		for (size_t i = 0; i < e->nvm; i++)
-			if (e->vm[i].pid == t.tgid && !e->vm[i].ended) {
-				vm = i;
-				n++;
-			}
-	vm = n == 1 ? vm : STEAL_NONE;
+	of = vm_task_read(NULL, task->tid, &t, &start) ? NULL : vm_list_only(x->vms, t.tgid);
+	if (of)
+		vm = exits_vm_find(e, of->sel);
 	xu64map_put(&x->steal->vm_of, task->tid, vm);
 	return (uint32_t)vm;
 }

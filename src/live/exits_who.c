@@ -69,15 +69,6 @@ static void who_set(struct exits *e, uint32_t tid, uint32_t vm, uint32_t vcpu, u
 		t->vcpu = vcpu;
 }
 
-static bool one_vm(const struct vm_list *l, uint32_t pid)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n; i++)
-		n += l->vm[i].pid == pid;
-	return n == 1;
-}
-
 static void who_vm(struct exits_run *x, const struct vm *vm)
 {
 	struct exits *e = &x->table;
@@ -96,7 +87,7 @@ static void who_vm(struct exits_run *x, const struct vm *vm)
 		x->rescan_step = MIN(x->rescan_step, (uint64_t)RESCAN_LAST);
 		x->rescan_ns = util_now_ns() + x->rescan_step;
 	}
-	if (unknown && one_vm(x->vms, vm->pid)) {
+	if (unknown && vm_list_only(x->vms, vm->pid)) {
 		_cleanup_free_ uint32_t *tid = NULL;
 		uint32_t vcpu = EXITS_NONE;
 		size_t n = 0, without = 0;
@@ -137,12 +128,15 @@ static int who_update(struct exits_run *x)
 {
 	struct exits *e = &x->table;
 
-	for (size_t i = 0; i < e->nvm; i++) {
-		size_t at = 0;
+	x->looks++;
+	for (size_t i = 0; i < x->vms->n; i++) {
+		size_t at = exits_vm_find(e, x->vms->vm[i].sel);
 
-		while (at < x->vms->n && strcmp(x->vms->vm[at].sel, e->vm[i].sel))
-			at++;
-		if (e->vm[i].ended || at < x->vms->n)
+		if (at != EXITS_NONE)
+			e->vm[at].look = x->looks;
+	}
+	for (size_t i = 0; i < e->nvm; i++) {
+		if (e->vm[i].ended || e->vm[i].look == x->looks)
 			continue;
 		e->vm[i].ended = 1;
 		note_vm(x, &e->vm[i], "ended");
@@ -180,14 +174,15 @@ int exits_who_new(struct exits_run *x)
 	/* Threads that the list of VMs does not have. */
 	for (size_t i = x->looked; i < e->nthread; i++) {
 		struct exits_thread *t = &e->thread[i];
+		const struct vm *vm;
 		struct vm_task task;
 
 		if (t->vm != EXITS_NONE || vm_task_read(NULL, t->tid, &task, &t->start))
 			continue;
 		t->pid = task.tgid;
-		for (size_t k = 0; k < e->nvm && one_vm(x->vms, task.tgid); k++)
-			if (e->vm[k].pid == task.tgid && !e->vm[k].ended)
-				t->vm = (uint32_t)k;
+		vm = vm_list_only(x->vms, task.tgid);
+		if (vm)
+			t->vm = (uint32_t)exits_vm_find(e, vm->sel);
 	}
 	x->looked = e->nthread;
 	return ret;
@@ -199,13 +194,16 @@ void exits_who_changed(struct exits_run *x)
 
 	while (read(x->inotify_fd, buf, sizeof(buf)) > 0)
 		;
+	/* A look that is due soon is not put off, or whoever makes VMs all the time hides others. */
+	if (!x->rescan_ns || x->rescan_step > RESCAN_FIRST)
+		x->rescan_ns = util_now_ns() + MAX((uint64_t)RESCAN_FIRST, x->look_ns);
 	x->rescan_step = RESCAN_FIRST;
-	x->rescan_ns = util_now_ns() + x->rescan_step;
 }
 
 int exits_who_tick(struct exits_run *x)
 {
 	uint64_t now = util_now_ns();
+	int ret;
 
 	if (!x->rescan_ns || now < x->rescan_ns)
 		return 0;
@@ -215,7 +213,9 @@ int exits_who_tick(struct exits_run *x)
 		x->rescan_step *= 4;
 		x->rescan_ns = now + x->rescan_step;
 	}
-	return exits_who_scan(x);
+	ret = exits_who_scan(x);
+	x->look_ns = util_now_ns() - now;
+	return ret;
 }
 
 /* ---- the target, and what is wrong with a request ---- */

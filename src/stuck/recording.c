@@ -123,19 +123,18 @@ static void recording_pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
 /* Which task a guest runs: known from its own switch on, until it lost events. */
 static void take_guest(struct stuck *s, const struct tl_item *i)
 {
-	const struct vm_vcpu id = { .id = (uint32_t)i->vcpu };
 	struct stuck_recording *r = s->recording;
-	struct stuck_vcpu key = { .vcpu = &id }, *c;
+	const struct vm *vm;
+	struct stuck_vcpu *c;
 	bool is_event = i->kind == TL_EVENT;
 
 	if (i->vm < 0 || i->vcpu < 0 ||
 	    (is_event && (event_role_of(i->ev) != EV_SWITCH || event_type_of(i->ev)->have < 3)))
 		return;
-	key.vm = &r->vm[r->map->vm[i->vm].of];
-	c = bsearch(&key, s->vcpu, s->n, sizeof(*c), by_vcpu);
-	while (c && c > s->vcpu && !by_vcpu(c - 1, &key))
-		c--; /* threads may have followed each other */
-	for (; c && c < s->vcpu + s->n && !by_vcpu(c, &key); c++) {
+	vm = &r->vm[r->map->vm[i->vm].of];
+	c = stuck_vcpu_find(s, vm, (uint32_t)i->vcpu);
+	/* Threads may have followed each other. */
+	for (; c && c < s->vcpu + s->n && c->vm == vm && c->vcpu->id == (uint32_t)i->vcpu; c++) {
 		c->has_task = is_event;
 		c->guest_task = is_event ? (uint32_t)tl_field(i, 2) : 0;
 	}

@@ -95,13 +95,16 @@ struct stuck {
 	uint64_t hist_ns, hist_end_ns; /* CLOCK_MONOTONIC: from when to when they were */
 	struct vm_list *vms;
 	const struct vm *only;
-	struct stuck_vcpu *vcpu; /* n of them; those of a VM are adjacent */
+	struct stuck_vcpu *vcpu; /* n of them, by VM and id */
 	size_t n, cap;
 	struct u64map by_tid; /* vCPUs */
 	/* all threads of VMMs: a vCPU of the VM */
 	struct u64map vm_of;
 	struct stuck_events ev;
 	const struct ksyms *syms; /* of the guest; NULL: none */
+	uint32_t walked;	/* the VMM whose threads are in vm_of */
+	uint32_t peeked;	/* ... whose memory was read last, */
+	unsigned int peek_ms, patience_ms; /* ... how long it may take, and all together */
 	int signal_fd;
 	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
 	uint64_t lost;
@@ -125,6 +128,8 @@ void stuck_hist_some(struct stuck *s);
 /* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
 int stuck_hist_read(struct stuck *s);
 void stuck_watch_events(struct stuck *s); /* finds the events in s->ev.fmt */
+/* The first thread that runs that vCPU, or NULL. */
+struct stuck_vcpu *stuck_vcpu_find(const struct stuck *s, const struct vm *vm, uint64_t id);
 /* Any event. */
 void stuck_watch_take(struct stuck *s, const struct event_type *e, const struct rec *rec);
 

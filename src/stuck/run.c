@@ -88,8 +88,6 @@ static void stuck_timers_read(struct stuck_timers *t)
 #define EXIT_IO	       2 /* KVM_EXIT_IO, KVM_EXIT_MMIO */
 #define EXIT_MMIO      6
 
-#define PATIENCE_MS    1000
-
 struct page {
 	uint32_t pid, vcpu;
 };
@@ -128,13 +126,13 @@ static ssize_t read_page(const void *arg, void *run, size_t size)
 	return fd < 0 ? -ENOENT : full_pread(fd, run, size, at);
 }
 
-static bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p)
+static bool stuck_peek(uint32_t pid, uint32_t vcpu, unsigned int ms, struct stuck_peek *p)
 {
 	const struct page page = { pid, vcpu };
 	uint8_t run[RUN_SIZE];
 
 	*p = (struct stuck_peek){ 0 };
-	if (patient_read(read_page, &page, -1, run, sizeof(run), PATIENCE_MS) != sizeof(run))
+	if (patient_read(read_page, &page, -1, run, sizeof(run), ms) != sizeof(run))
 		return false;
 	p->reason = load_u32(run + RUN_REASON);
 	if (p->reason == EXIT_IO) {
@@ -274,10 +272,12 @@ static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 	size_t n = 0;
 
 	/* Interrupts come from any thread of a VMM: of two VMs in a process they are either's. */
-	if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
+	if (vm->n_vcpus && vm->pid != s->walked &&
+	    vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
 		memory_out();
-	for (size_t i = 0; i < n && vm->n_vcpus; i++)
+	for (size_t i = 0; i < n; i++)
 		xu64map_put(&s->vm_of, tid[i], s->n);
+	s->walked = vm->n_vcpus ? vm->pid : s->walked;
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
 		const struct vm_vcpu *vcpu = &vm->vcpu[i];
 		struct stuck_vcpu *c = xarray_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
@@ -381,15 +381,26 @@ static int look_on(struct stuck *s)
 
 /* ---- the result ---- */
 
-/* Of a thread in the VMM; its memory is not read while one of it hangs in the kernel. */
-static void peek(const struct stuck *s, struct stuck_vcpu *c)
+/*
+ * Of a thread in the VMM; its memory is not read while one of it hangs in the kernel, nor longer
+ * than a process may take, which may have it locked or many mappings.
+ */
+static void peek(struct stuck *s, struct stuck_vcpu *c)
 {
-	bool blocked = false;
+	uint64_t begin = util_now_ns();
+	unsigned int ms;
 
-	for (size_t i = 0; i < s->n; i++)
-		blocked |= s->vcpu[i].vm->pid == c->vm->pid && s->vcpu[i].obs.at[STUCK_AT_WAIT];
-	if ((c->obs.at[STUCK_AT_USER] || c->obs.ticks_user >= FEW_TICKS) && !blocked)
-		c->obs.peeked = stuck_peek(c->vm->pid, c->vcpu->id, &c->peek);
+	if (c->vm->pid != s->peeked) {
+		s->peek_ms = MAX(s->patience_ms / 2, VM_PATIENCE_LEAST_MS);
+		for (const struct stuck_vcpu *i = c; i < s->vcpu + s->n && i->vm->pid == c->vm->pid; i++)
+			s->peek_ms = i->obs.at[STUCK_AT_WAIT] ? 0 : s->peek_ms;
+	}
+	s->peeked = c->vm->pid;
+	if ((c->obs.at[STUCK_AT_USER] || c->obs.ticks_user >= FEW_TICKS) && s->peek_ms)
+		c->obs.peeked = stuck_peek(c->vm->pid, c->vcpu->id, s->peek_ms, &c->peek);
+	ms = MIN(s->peek_ms, (unsigned int)((util_now_ns() - begin) / 1000000));
+	s->peek_ms -= ms;
+	s->patience_ms -= MIN(s->patience_ms, ms);
 	c->obs.peek = c->peek.reason;
 }
 
@@ -464,7 +475,8 @@ static int stuck_prepare(struct stuck *s)
 int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, struct kvmft_err *err)
 {
 	struct stuck s = {
-		.c = c, .note = note, .err = err, .signal_fd = -1, .begin_ns = c->begin_ns
+		.c = c, .note = note, .err = err, .signal_fd = -1, .begin_ns = c->begin_ns,
+		.patience_ms = VM_PATIENCE_MS,
 	};
 	int ret = c->input ? stuck_recording_open(&s) : stuck_prepare(&s);
 

@@ -78,17 +78,31 @@ static void take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, 
 	stuck_count(&c->obs, what, a, b);
 }
 
+struct stuck_vcpu *stuck_vcpu_find(const struct stuck *s, const struct vm *vm, uint64_t id)
+{
+	size_t at = 0;
+
+	for (size_t end = s->n; at < end;) {
+		const size_t mid = (at + end) / 2;
+		const struct stuck_vcpu *c = &s->vcpu[mid];
+
+		if (c->vm < vm || (c->vm == vm && c->vcpu->id < id))
+			at = mid + 1;
+		else
+			end = mid;
+	}
+	return at < s->n && s->vcpu[at].vm == vm && s->vcpu[at].vcpu->id == id ? &s->vcpu[at] : NULL;
+}
+
 /* An interrupt for the vCPU with the id f[0]: of the VM of the thread that it came from. */
 static void take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
 		    const uint64_t f[3])
 {
 	const struct stuck_vcpu *from = of_thread(s, &s->vm_of, rec);
 	const struct vm *vm = from ? from->vm : s->vms->n == 1 ? s->vms->vm : s->only;
-	struct stuck_vcpu *c = s->vcpu;
+	struct stuck_vcpu *c = stuck_vcpu_find(s, vm, f[0]);
 
-	while (c < s->vcpu + s->n && (c->vm != vm || c->vcpu->id != f[0]))
-		c++;
-	if (c == s->vcpu + s->n)
+	if (!c)
 		return;
 	c->irq_ns = MAX(c->irq_ns, rec->ts);
 	stuck_count(&c->obs, what, f[1], 0);

@@ -168,6 +168,22 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 	return ret;
 }
 
+const struct vm *vm_list_only(const struct vm_list *list, uint32_t pid)
+{
+	size_t at = 0;
+
+	for (size_t end = list->n; at < end;) {
+		const size_t mid = (at + end) / 2;
+
+		if (list->vm[mid].pid < pid)
+			at = mid + 1;
+		else
+			end = mid;
+	}
+	return at < list->n && list->vm[at].pid == pid &&
+	       (at + 1 == list->n || list->vm[at + 1].pid != pid) ? &list->vm[at] : NULL;
+}
+
 int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm)
 {
 	if (!list->clocksource || !vm->n_vcpus)

@@ -305,10 +305,11 @@ const struct vm_proc *vm_procs_get(const struct vm_procs *procs, uint32_t pid)
 
 bool vm_proc_has_vm_fd(const struct vm_proc *proc, uint32_t fd)
 {
-	for (size_t i = 0; proc && i < proc->n; i++)
-		if (proc->fd[i].is_vm && proc->fd[i].fd == fd)
-			return true;
-	return false;
+	const struct vm_kvm_fd key = { .fd = fd }, *found = NULL;
+
+	if (proc && proc->n)
+		found = bsearch(&key, proc->fd, proc->n, sizeof(key), proc_compare_fd);
+	return found && found->is_vm;
 }
 
 /* ---- walks over threads: all of them, or those of one process ---- */

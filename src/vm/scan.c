@@ -342,6 +342,11 @@ struct scan {
 	unsigned int patience; /* ms, see vm_proc_memory() */
 	struct vm_list *list;
 	struct vm_procs procs;
+	struct u64map claimed;	 /* by process and descriptor: those of a VM of the list */
+	struct u64map unclaimed; /* by descriptor: number of the others, and all their PIDs by XOR */
+	size_t compared;	 /* descriptors with each other */
+	uint32_t locked;	 /* the last process that did not let us read its command line */
+	int error;
 };
 
 static struct vm *scan_add_vm(struct scan *s, uint32_t dir_pid, uint32_t fd)
@@ -415,24 +420,24 @@ static int scan_debugfs(struct scan *s)
 
 /* ---- 3: whose VM is it ---- */
 
-static bool is_claimed(const struct scan *s, uint32_t pid, uint32_t fd)
+static uint64_t claim_key(uint32_t pid, uint32_t fd)
 {
-	for (size_t i = 0; i < s->list->n; i++) {
-		const struct vm *vm = &s->list->vm[i];
-
-		if (vm->pid_sure && vm->pid == pid && vm->fd == fd)
-			return true;
-	}
-	return false;
+	return (uint64_t)pid << 32 | fd;
 }
 
-static void own_fd(struct vm *vm, uint32_t pid)
+static bool is_claimed(const struct scan *s, uint32_t pid, uint32_t fd)
+{
+	return u64map_get(&s->claimed, claim_key(pid, fd), NULL);
+}
+
+static void own_fd(struct scan *s, struct vm *vm, uint32_t pid)
 {
 	vm->pid = pid;
 	vm->pid_sure = true;
+	s->error = s->error ?: u64map_put(&s->claimed, claim_key(pid, vm->fd), 1);
 }
 
-static bool resolve_by_creator(const struct scan *s, struct vm *vm)
+static bool resolve_by_creator(struct scan *s, struct vm *vm)
 {
 	uint32_t tgid;
 
@@ -441,11 +446,11 @@ static bool resolve_by_creator(const struct scan *s, struct vm *vm)
 	vm->pid = tgid;
 	if (!vm_proc_has_vm_fd(vm_procs_get(&s->procs, tgid), vm->fd))
 		return false;
-	own_fd(vm, tgid);
+	own_fd(s, vm, tgid);
 	return true;
 }
 
-static bool resolve_by_vcpus(const struct scan *s, struct vm *vm)
+static bool resolve_by_vcpus(struct scan *s, struct vm *vm)
 {
 	uint32_t tgid;
 
@@ -456,30 +461,41 @@ static bool resolve_by_vcpus(const struct scan *s, struct vm *vm)
 			continue;
 		if (!vm_procs_get(&s->procs, tgid))
 			continue;
-		own_fd(vm, tgid);
+		own_fd(s, vm, tgid);
 		return true;
 	}
 	return false;
 }
 
 /* The only process with a VM at this descriptor number that is not another one's. */
-static bool resolve_by_fd(const struct scan *s, struct vm *vm)
+static bool resolve_by_fd(struct scan *s, struct vm *vm)
 {
-	uint32_t pid = 0;
-	size_t n = 0;
+	uint64_t of;
 
+	if (!u64map_get(&s->unclaimed, vm->fd, &of) || of >> 32 != 1)
+		return false;
+	u64map_del(&s->unclaimed, vm->fd);
+	own_fd(s, vm, (uint32_t)of);
+	return true;
+}
+
+static void find_unclaimed(struct scan *s)
+{
 	for (size_t i = 0; i < s->procs.n; i++) {
 		const struct vm_proc *p = &s->procs.v[i];
 
-		if (!vm_proc_has_vm_fd(p, vm->fd) || is_claimed(s, p->pid, vm->fd))
-			continue;
-		pid = p->pid;
-		n++;
+		for (size_t k = 0; k < p->n && !s->error; k++) {
+			uint64_t *of;
+
+			if (!p->fd[k].is_vm || is_claimed(s, p->pid, p->fd[k].fd))
+				continue;
+			of = u64map_at(&s->unclaimed, p->fd[k].fd);
+			if (!of)
+				s->error = -ENOMEM;
+			else
+				*of = ((*of >> 32) + 1) << 32 | (uint32_t)(*of ^ p->pid);
+		}
 	}
-	if (n != 1)
-		return false;
-	own_fd(vm, pid);
-	return true;
 }
 
 /* ---- 2: who has KVM descriptors ---- */
@@ -535,13 +551,15 @@ static int look_at_processes(struct scan *s)
 
 /* ---- 4: VMs without a directory ---- */
 
+#define COMPARED_MAX 1000000u /* 0.5 s */
+
 enum same { SAME_NO, SAME_YES, SAME_UNKNOWN };
 
 /*
  * *vm is the VM that the descriptor is, or may be, a copy of. Only the kernel can tell copies of a
  * descriptor from a second VM; a fixture cannot.
  */
-static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, struct vm **vm)
+static enum same find_same(struct scan *s, uint32_t pid, uint32_t fd, struct vm **vm)
 {
 	const bool real = !strcmp(s->roots.proc, "/proc");
 	enum same best = SAME_NO;
@@ -553,6 +571,11 @@ static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, stru
 
 		if (!other->pid_sure)
 			continue;
+		/* Somebody has so many that each is compared with: what this one is stays unknown. */
+		if (++s->compared > COMPARED_MAX) {
+			s->list->truncated = true;
+			return SAME_YES;
+		}
 		if (real)
 			ret = syscall(SYS_kcmp, (long)pid, (long)other->pid, (long)KCMP_FILE_TYPE,
 				      (unsigned long)fd, (unsigned long)other->fd);
@@ -574,7 +597,7 @@ static int add_without_directory(struct scan *s, uint32_t pid, uint32_t fd)
 
 	if (!vm)
 		return -ENOMEM;
-	own_fd(vm, pid);
+	own_fd(s, vm, pid);
 	if (s->list->debugfs != VM_DEBUGFS_OK)
 		return vm_add_note(vm, "no TSC offsets: %s", s->list->debugfs_text);
 	return vm_add_note(vm, "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
@@ -605,15 +628,6 @@ static int consider_vm_fd(struct scan *s, uint32_t pid, uint32_t fd)
 	return ret;
 }
 
-static size_t count_vms_of(const struct scan *s, uint32_t pid)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->list->n; i++)
-		n += s->list->vm[i].pid == pid;
-	return n;
-}
-
 /* debugfs has no vCPU directories on arm64. */
 static int fill_vcpus(struct scan *s, struct vm *vm)
 {
@@ -623,7 +637,7 @@ static int fill_vcpus(struct scan *s, struct vm *vm)
 
 	if (vm->n_vcpus || (vm->has_debugfs && s->vcpu_dirs) || !p)
 		return 0;
-	if (count_vms_of(s, vm->pid) > 1)
+	if (!vm_list_only(s->list, vm->pid))
 		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
 				       "process cannot be told apart");
 	for (size_t k = 0; k < p->n && vm->n_vcpus < VM_MAX_VCPUS; k++) {
@@ -716,7 +730,7 @@ static int threads_guess(const struct vm_roots *roots, struct vm *vm)
 	return ret == -ENOMEM ? ret : 0;
 }
 
-static int identify(struct scan *s, struct vm *vm)
+static int identify_process(struct scan *s, struct vm *vm)
 {
 	_cleanup_free_ char *args = NULL;
 	struct vm_ident id;
@@ -737,20 +751,40 @@ static int identify(struct scan *s, struct vm *vm)
 	len = vm_proc_cmdline(s->procfd, vm->pid, &s->patience, &args);
 	if (len == -ENOMEM)
 		return -ENOMEM;
-	ret = len == -ETIMEDOUT ? vm_add_note(vm, "name unknown: process %u lets nobody read its "
-						  "command line", vm->pid) : 0;
-	if (ret)
-		return ret;
-	if (len > 0) {
-		ret = vm_cmdline_parse(args, (size_t)len, vm->vmm, &id);
-		if (ret)
-			return ret;
+	s->locked = len == -ETIMEDOUT ? vm->pid : 0;
+	ret = len > 0 ? vm_cmdline_parse(args, (size_t)len, vm->vmm, &id) : 0;
+	if (!ret && len > 0) {
 		vm->name = id.name;
 		vm->uuid = id.uuid;
 	}
-	ret = fill_vcpus(s, vm);
+	return ret;
+}
+
+/* Another VM of the same process */
+static int identify_as(struct vm *vm, const struct vm *other)
+{
+	vm->vmm = strdup(other->vmm);
+	vm->name = other->name ? strdup(other->name) : NULL;
+	vm->uuid = other->uuid ? strdup(other->uuid) : NULL;
+	vm->has_uid = other->has_uid;
+	vm->uid = other->uid;
+	vm->start_time = other->start_time;
+	vm->parent = other->parent;
+	memcpy(vm->starter, other->starter, sizeof(vm->starter));
+	return vm->vmm && !vm->name == !other->name && !vm->uuid == !other->uuid ? 0 : -ENOMEM;
+}
+
+static int identify(struct scan *s, struct vm *vm, const struct vm *before)
+{
+	int ret = before && before->pid == vm->pid ? identify_as(vm, before)
+						   : identify_process(s, vm);
+
+	if (!ret && s->locked == vm->pid)
+		ret = vm_add_note(vm, "name unknown: process %u lets nobody read its command line",
+				  vm->pid);
+	ret = ret ?: fill_vcpus(s, vm);
 	/* a thread's name says the vCPU, not which VM of the process */
-	if (!ret && count_vms_of(s, vm->pid) == 1)
+	if (!ret && vm_list_only(s->list, vm->pid))
 		ret = threads_guess(&s->roots, vm);
 	return ret;
 }
@@ -769,6 +803,7 @@ static int scan_all(struct scan *s)
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		if (!resolve_by_creator(s, &s->list->vm[i]))
 			resolve_by_vcpus(s, &s->list->vm[i]);
+	find_unclaimed(s);
 	/* last, because it depends on what the others have left */
 	for (size_t i = 0; i < s->list->n && !ret; i++) {
 		struct vm *vm = &s->list->vm[i];
@@ -786,23 +821,23 @@ static int scan_all(struct scan *s)
 			if (p->fd[k].is_vm)
 				ret = consider_vm_fd(s, p->pid, p->fd[k].fd);
 		/* a VMM may close the VM and continue with its vCPUs */
-		if (ret || s->list->debugfs == VM_DEBUGFS_OK || count_vms_of(s, p->pid) ||
-		    list_full(s))
+		if (ret || s->list->debugfs == VM_DEBUGFS_OK || list_full(s) ||
+		    (s->list->n && s->list->vm[s->list->n - 1].pid == p->pid))
 			continue;
 		ret = add_without_directory(s, p->pid, p->fd[0].fd);
 		if (!ret)
 			ret = vm_add_note(&s->list->vm[s->list->n - 1],
 					  "the VM's own descriptor is closed, FD is a vCPU's");
 	}
+	array_sort(s->list->vm, s->list->n, compare_vm);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
-		ret = identify(s, &s->list->vm[i]);
+		ret = identify(s, &s->list->vm[i], i ? &s->list->vm[i - 1] : NULL);
 	s->list->n_hidden = s->procs.n_hidden;
 	s->list->hidden = s->procs.hidden;
 	s->list->truncated |= s->procs.truncated;
-	array_sort(s->list->vm, s->list->n, compare_vm);
 	vm_sys_clocksource(&s->roots, line, sizeof(line));
 	s->list->clocksource = line[0] ? strdup(line) : NULL;
-	return ret;
+	return ret ?: s->error;
 }
 
 static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct vm_list **list,
@@ -824,6 +859,8 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 	s.list = calloc(1, sizeof(*s.list));
 	ret = s.list ? scan_all(&s) : -ENOMEM;
 	vm_procs_free(&s.procs);
+	u64map_free(&s.claimed);
+	u64map_free(&s.unclaimed);
 	util_close_fd(&s.kvmfd);
 	util_close_fd(&s.procfd);
 	if (ret) {
