@@ -295,13 +295,13 @@ ends
 cat >"$tmp/says" <<'EOF'
 #!/bin/sh
 cat <<'END'
-[{"vm":"v","verdict":"stuck","vcpus":[{"class":"vmm","why":"in \"a\", \\[{b"},{"class":"halted","why":"c"}]}]
+[{"vm":"v","verdict":"stuck","vcpus":[{"class":"vmm","why":"in \"a\", \\[{b\\033c"},{"class":"halted","why":"c"}]}]
 END
 EOF
 chmod +x "$tmp/says"
 run env KVMFT="$tmp/says" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" v
 is "$(sed 's/ *$//' "$err")" 'v is stuck: vmm halted
-v: in "a", \[{b
+v: in "a", \[{b\033c
 v: c' "the watchdog and an answer with quotes"
 
 start --code b800208ed8a20000ebfb
