@@ -24,7 +24,7 @@ enum steal_kind {
 extern const char *const steal_kind_names[];
 
 #define STEAL_COMM  16
-#define STEAL_CELLS 10000u /* after as many, tasks that are new are "(others)" */
+#define STEAL_CELLS 10000u /* after as many, tasks that are new are "(others)", and VMs after ten times that */
 #define STEAL_NONE  UINT32_MAX
 
 struct steal_task {

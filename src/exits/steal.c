@@ -49,14 +49,14 @@ static void steal_add_time(struct steal *s, uint32_t vm, enum steal_kind kind,
 		return;
 	if (kind == STEAL_TASK)
 		want.by = s->vm_of(s->ctx, task);
-	if (want.by != STEAL_NONE) {
+	if (want.by != STEAL_NONE)
 		want.kind = STEAL_VM;
-	} else if (kind == STEAL_TASK) {
+	else if (kind == STEAL_TASK)
 		memcpy(want.comm, task->comm, sizeof(want.comm));
-		if (s->ncell >= STEAL_CELLS &&
-		    !u64map_get(&s->cell_at, steal_cell_key(s, &want), NULL))
-			memcpy(want.comm, (char[STEAL_COMM]){ "(others)" }, STEAL_COMM);
-	}
+	if (kind == STEAL_TASK && s->ncell >= (want.by == STEAL_NONE ? 1 : 10) * STEAL_CELLS &&
+	    !u64map_get(&s->cell_at, steal_cell_key(s, &want), NULL))
+		want = (struct steal_cell){ .vm = vm, .kind = kind, .by = STEAL_NONE,
+					    .comm = "(others)" };
 	steal_cell_of(s, &want)->ns += ns;
 }
 

@@ -232,12 +232,41 @@ static void test_many_tasks(void **state __unused_arg)
 	steal_free(&s);
 }
 
+/* Each VM's time is taken by each other one: pairs do not grow with the square of the VMs. */
+static uint32_t vm_each(void *ctx __unused_arg, const struct steal_task *t)
+{
+	return t->tid;
+}
+
+static void test_many_vms(void **state __unused_arg)
+{
+	const uint32_t n = 600;
+	struct steal s = { .vm_of = vm_each };
+	uint64_t sum = 0;
+
+	for (uint32_t i = 1; i <= n; i++)
+		steal_vcpu(&s, i, i, 0);
+	steal_looked(&s);
+	for (uint32_t i = 1; i < 2 * n; i++) {
+		struct steal_task prev = { .tid = (i - 1) % n + 1 }, next = { .tid = i % n + 1 };
+
+		steal_switch(&s, 0, i, &prev, false, &next);
+	}
+	for (size_t i = 0; i < s.ncell; i++)
+		sum += s.cell[i].ns;
+	assert_true(s.ncell > 10 * STEAL_CELLS && s.ncell <= 10 * STEAL_CELLS + n);
+	/* One begins to wait with each of the first n switches, and then all but one do. */
+	assert_int_equal(sum, (uint64_t)n * (n - 1) / 2 + (n - 1) * (n - 1));
+	steal_free(&s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds), cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_interrupts), cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_looks), cmocka_unit_test(test_many_tasks),
+		cmocka_unit_test(test_many_vms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
