@@ -66,6 +66,7 @@ struct run {
 	struct view v[2]; /* of each side's first; all is written by the first of these */
 	struct diff_gate *gate;
 	bool incomplete;
+	bool untimed; /* its recordings lack kvm_entry */
 	struct sink_remarks remarks;
 };
 
@@ -229,7 +230,10 @@ static int side_timeline(struct run *run, struct diff_side *s, struct view *v)
 static int one_of_side(struct run *run, const struct recording *from, struct diff_side *s,
 		       struct view *v)
 {
+	const struct report_totals *t;
+	const struct diff_side *first = &run->d.side[0];
 	int ret = side_open(run, from, s, v);
+	bool untimed;
 
 	ret = ret ?: window_report(s->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
 				   cli_note, run->err);
@@ -237,13 +241,24 @@ static int one_of_side(struct run *run, const struct recording *from, struct dif
 	if (ret)
 		return ret;
 	side_losses(run, s);
-	if (!report_totals(s->r)->exits || !report_totals(s->r)->entries)
+	t = report_totals(s->r);
+	untimed = !t->entries;
+	if (!t->exits || (untimed && !run->ro.split))
 		return run->ro.has_from || run->ro.has_to ?
 			       err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s "
 				       "at that time", s->path) :
 			       err_lack(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s",
 					s->path);
-	if (report_totals(s->r)->crowded || report_totals(s->r)->no_hist)
+	if (s != first && untimed != run->untimed)
+		return err_lack(run->err, ENODATA,
+				"%s has kvm_entry, so that it says how long exits took; %s has not: "
+				"compare those that have the same",
+				untimed ? first->path : s->path, untimed ? s->path : first->path);
+	if (untimed && !run->untimed)
+		sink_remark(&run->remarks, "%s: without kvm_entry it is not known how long exits "
+			    "took: how many are compared", s->path);
+	run->untimed = untimed;
+	if (t->crowded || t->no_hist)
 		sink_remark(&run->remarks,
 			    "%s: more keys than are kept in memory: exits are missing", s->path);
 	if (s->cap->flight && !run->o->from)

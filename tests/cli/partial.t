@@ -115,4 +115,35 @@ err_has 'no samples of vmexit for what was selected, of 1 exits and 1 entries \(
 part entered 'kvm_(entry|pio)'
 run "$kvmft" report --event ioport --format json --per all -i "$tmp/entered.dat"
 out_has '"samples":1,"timed":1,.*"max_ns":200000,' "an access before an entry has a length, of the last one nothing is known"
+
+# long NAME EVENT N: 0.4 s of one event; of exits one in N is MSR_WRITE
+long()
+{
+	awk -v name="$2" -v n="$3" 'BEGIN { for (i = 0; i < 4000; i++) {
+		t = 1000000 + i * 100000
+		if (name ~ /exit|both/)
+			print 0, t, 900, "kvm_exit exit_reason=" (i % n ? 12 : 32) " isa=1 guest_rip=4096 vcpu_id=0"
+		if (name == "both")
+			print 0, t + 1000, 900, "kvm_entry vcpu_id=0 rip=4096"
+		if (name == "kvm_mmio")
+			print 0, t, 900, "kvm_mmio type=2 len=4 gpa=" 4096 + i % n " val=0" } }' >"$tmp/$1.txt"
+	ok "$1" "$mkcap" --trace-dat "$tmp/$1.dat" "$tmp/$1.txt"
+}
+
+long before kvm_exit 4
+long after kvm_exit 2
+long both both 4
+long devices kvm_mmio 2
+run "$kvmft" diff "$tmp/before.dat" "$tmp/after.dat"
+status_is 0 "diff of exits alone"
+out_has 'MSR_WRITE +per second +2500.* 5001.* \+100' "... compares how many"
+out_has '^# .*before.dat: without kvm_entry it is not known how long exits took: how many are compared' "... and says what is missing"
+is "$(grep -cE 'of a CPU |mean time|median' "$out")" 0 "... no times"
+for f in "both before" "before both"; do
+	run "$kvmft" diff "$tmp/${f% *}.dat" "$tmp/${f#* }.dat"
+	status_is 4 "... $f: one of them has times"
+	err_has 'both.dat has kvm_entry, so that it says how long exits took; .*before.dat has not: compare those' "... which"
+done
+run "$kvmft" diff --event mmio "$tmp/devices.dat" "$tmp/devices.dat"
+status_is 4 "... nor of a class without exits, whose times would end at whatever came next"
 finish
