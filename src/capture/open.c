@@ -521,6 +521,8 @@ static const struct {
 	{ 4, "PID ", KVMEXIT },
 	{ 1, "[", "perhaps the kernel's log (dmesg), in which are no events" },
 	{ 9, "<!DOCTYPE", "a page for a browser" },
+	{ 23, "version https://git-lfs", "what git has instead of the file: git lfs pull" },
+	{ 4, "\0\5\26\7", "what macOS keeps beside a file: give the file itself" },
 	{ 4, "\n\nP\1", PERFETTO }, /* a packet of 10 bytes */
 	{ 2, "\n\n", "text, but no trace as text that kvmft knows" },
 	{ 1, "\x0a", PERFETTO },

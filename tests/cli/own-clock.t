@@ -204,9 +204,12 @@ printf '{"a":1}' >page.json
 "$kvmft" export -q --to perfetto -i "$tmp/mono.dat" -o page.pftrace
 printf '[    0.000000] Linux version 6.1.0\n[    0.000000] Command line: quiet\n' >boot.log
 printf 'PID      TID      KVM_EXIT_REASON                     COUNT\n1273551  1273568  EXIT_REASON_MSR_WRITE               6\n' >exits.txt
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n' >lfs.dat
+printf '\0\5\26\7\0\2\0\0Mac OS X' >._a.dat
 for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "lttng:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
 	"page.pftrace:perhaps a Perfetto trace, which kvmft writes" "page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump" \
-	"boot.log:perhaps the kernel's log \\(dmesg\\)" "exits.txt:perhaps counts of bcc's kvmexit, without times: kvmft exits"; do
+	"boot.log:perhaps the kernel's log \\(dmesg\\)" "exits.txt:perhaps counts of bcc's kvmexit, without times: kvmft exits" \
+	"lfs.dat:what git has instead of the file: git lfs pull" "._a.dat:what macOS keeps beside a file: give the file itself"; do
 	run "$kvmft" merge "${other%%:*}"
 	status_is 1 "merge ${other%%:*}"
 	err_has "merge: ${other%%:*}: ${other#*:}" "... says what it is"
