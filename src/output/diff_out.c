@@ -207,7 +207,8 @@ static void junit_print(const struct diff *d, struct sbuf *b)
 	sbuf_addf(
 		b,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		"<testsuite name=\"kvmft diff\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n",
+		"<testsuite name=\"kvmft diff\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
+		"skipped=\"%zu\">\n",
 		d->ngate, n[DIFF_FAIL], n[DIFF_CANNOT_TELL]);
 	for (size_t i = 0; i < d->ngate; i++) {
 		_cleanup_(sbuf_free) struct sbuf line = { 0 };

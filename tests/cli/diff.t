@@ -252,6 +252,7 @@ ok "... is XML with a failure, a skipped one and one that passed" python3 -c '
 import sys, xml.etree.ElementTree as x
 t = x.parse(sys.argv[1]).getroot()
 kinds = [[c.tag for c in case] for case in t]
+assert t.attrib["name"] and t.attrib["errors"] == "0", t.attrib # the schema of Jenkins wants them
 assert t.attrib["tests"] == "3" and t.attrib["failures"] == "1" and t.attrib["skipped"] == "1", t.attrib
 assert kinds == [["failure"], ["system-out"], ["skipped"]], kinds' "$out"
 diff_of base rate --fail-if 'IO_INSTRUCTION/s > +20 %' --fail-if 'hlt p50 > 90 %' --fail-if 'guest share < -30 %' --format json
