@@ -142,17 +142,6 @@ static int steal_filter(struct exits_run *x, const uint32_t *tid, size_t n, cons
 		   : kinst_events_add(x->k, &list, x->err);
 }
 
-static bool steal_untold(struct exits_steal *d, const char *sel)
-{
-	const uint64_t key = hash_bytes(&d->key, sel, strlen(sel));
-	uint64_t at;
-
-	if (u64map_get(&d->unknown, key, &at))
-		return false;
-	xu64map_put(&d->unknown, key, 0);
-	return true;
-}
-
 int exits_steal_look(struct exits_run *x)
 {
 	struct exits_steal *d = x->steal;
@@ -164,10 +153,12 @@ int exits_steal_look(struct exits_run *x)
 
 	memset(d->may, 0, sizeof(d->may));
 	for (size_t i = 0; i < x->vms->n; i++) {
+		const struct vm *vm = &x->vms->vm[i];
 		bool lacks = false;
+		uint64_t told;
 
-		for (size_t k = 0; k < x->vms->vm[i].n_vcpus; k++) {
-			const struct vm_vcpu *v = &x->vms->vm[i].vcpu[k];
+		for (size_t k = 0; k < vm->n_vcpus; k++) {
+			const struct vm_vcpu *v = &vm->vcpu[k];
 			uint32_t id = v->tid;
 			unsigned long may[ARRAY_SIZE(d->may)] = { 0 };
 			uint64_t at;
@@ -181,9 +172,13 @@ int exits_steal_look(struct exits_run *x)
 			for (size_t w = 0; w < ARRAY_SIZE(may); w++)
 				d->may[w] |= may[w];
 		}
-		if (lacks && steal_untold(d, x->vms->vm[i].sel))
-			x->note("what is taken from VM %s is not counted: the threads of its vCPUs "
-				"are not known (kvmft list)", x->vms->vm[i].sel);
+		told = hash_bytes(&d->key, vm->sel, strlen(vm->sel));
+		lacks &= !x->target.pid || x->target.pid == vm->pid;
+		if (!lacks || u64map_get(&d->unknown, told, NULL))
+			continue;
+		xu64map_put(&d->unknown, told, 0);
+		x->note("what is taken from VM %s is not counted: the threads of its vCPUs are not "
+			"known (kvmft list)", vm->sel);
 	}
 	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS; i++)
 		if (steal_may_run(d, i))
