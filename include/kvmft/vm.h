@@ -99,6 +99,7 @@ struct vm_list {
 	char *debugfs_text; /* one line: what is wrong and how to fix it; NULL if OK */
 	size_t n_hidden; /* processes whose descriptors we may not see: see vm_task_hidden() */
 	uint32_t hidden; /* the first of them */
+	uint32_t emulates; /* a QEMU that does not use KVM; 0: none, or not looked for */
 	bool truncated;	    /* a bound (VM_MAX_*) was hit: there may be more VMs than listed */
 	char *clocksource;  /* the host's current clocksource; NULL when unknown */
 };
@@ -169,6 +170,8 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err);
 /* How many processes could not be looked at, one of them, and why, in text. */
 const char *vm_list_hidden(const struct vm_list *list, char *text, size_t size);
+/* Is that program, as in vm.vmm, a QEMU? */
+bool vm_vmm_is_qemu(const char *vmm);
 
 /* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show a VM. */
 void vm_describe(const struct vm *vm, struct sbuf *out);

@@ -42,7 +42,7 @@ static const struct opt report_options[] = {
 		      "or by task of the guest, from what GUEST itself recorded"),
 	OPTION(0, "names", OPT_LIST, struct opts, names, "GUEST[=SEL]", "--by process: the same as GUEST"),
 	OPTION_CHOICE('k', "key", struct opts, key, "KEY", report_keys,
-		      "sort by this column (default: sample; cpu where halts lead by time)"),
+		      "sort by this column (default: sample; time without idle\nwhere halts lead)"),
 	VM_OPTION(struct opts, vm),
 	OPTION('v', "vcpu", OPT_U64, struct opts, vcpu, "N", "only vCPUs of this id"),
 	OPTION('p', "pid", OPT_STR, struct opts, pids, "PID[,PID...]",

@@ -263,20 +263,26 @@ static void feat_module(const struct kfeat_env *e __unused_arg, struct kfeat_res
 			 name);
 }
 
-static void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
+/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
+static void other_vendors(const struct kfeat_env *e, struct sbuf *other)
 {
-	enum kmodule_state intel = kmodule_state_get("kvm_intel"),
-			   amd = kmodule_state_get("kvm_amd");
-	_cleanup_(sbuf_free) struct sbuf other = { 0 };
-	enum kfeat_state s = KFEAT_LACK;
-	/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
 	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, TEXTF("%s/sys/module", e->root ?: ""));
 	struct dirent *d;
 
 	while (dir && (d = readdir(dir)))
 		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
 		    strcmp(d->d_name, "kvm_amd"))
-			sbuf_addf(&other, " %s", d->d_name);
+			sbuf_addf(other, " %s", d->d_name);
+}
+
+static void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
+{
+	enum kmodule_state intel = kmodule_state_get("kvm_intel"),
+			   amd = kmodule_state_get("kvm_amd");
+	_cleanup_(sbuf_free) struct sbuf other = { 0 };
+	enum kfeat_state s = KFEAT_LACK;
+
+	other_vendors(e, &other);
 	if (intel == KMODULE_LOADED || intel == KMODULE_BUILTIN || amd == KMODULE_LOADED ||
 	    amd == KMODULE_BUILTIN || other.len)
 		s = KFEAT_HAVE;
@@ -379,12 +385,20 @@ static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat
 
 static void probe_kvm_events(const struct kfeat_env *e, struct kfeat_result *r)
 {
+	_cleanup_(sbuf_free) struct sbuf other = { 0 };
 	struct kvmft_err err = { 0 };
 
-	if (kevent_kvm_check(e->t, &err))
+	other_vendors(e, &other);
+	if (kevent_kvm_check(e->t, &err)) {
 		say_err(r, err.text);
-	else
+	} else if (other.len) {
+		feat_say(r, KFEAT_UNKNOWN,
+			 "kvm:kvm_exit and others exist; whether%s raises them was not tried", other.s);
+		snprintf(r->remedy, sizeof(r->remedy),
+			 "kvmft check --prove tries it; a small build has none: record a VM, report it");
+	} else {
 		feat_say(r, KFEAT_HAVE, "kvm:kvm_exit and others");
+	}
 }
 
 /* A recorder takes those that exist. */

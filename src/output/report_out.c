@@ -376,7 +376,7 @@ static void text_section(struct sections *s, const struct section *of, const str
 	else
 		sbuf_add(b, "all VCPUs:\n\n");
 	if (*of->idle)
-		sbuf_addf(b, "%s leads by time: sorted by time without idle (-k sample: by count)\n\n",
+		sbuf_addf(b, "%s leads by time: sorted without idle (-k cpu: CPU time; -k sample: count)\n\n",
 			  of->idle);
 	else if (d->key == KEY_TIME && t->timed)
 		sbuf_addf(b, "sorted by the %s time (-k %s)\n\n",

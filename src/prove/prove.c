@@ -301,6 +301,7 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 		     struct kvmft_err *err)
 {
 	_cleanup_free_ uint64_t *count = xcalloc(65536, sizeof(*count));
+	_cleanup_(sbuf_free) struct sbuf raised = { 0 };
 	const struct fmt_event *e;
 	const struct tl_item *item;
 	struct windows *w = NULL;
@@ -317,10 +318,15 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 	}
 	if (!ret)
 		win_finish(w);
+	for (size_t i = 0; (e = fmt_at(pair->host.fmt, i)); i++)
+		if (count[fmt_id(e)] && !strcmp(fmt_sys(e), "kvm"))
+			sbuf_addf(&raised, "%s%s %" PRIu64, raised.len ? ", " : ": ", fmt_name(e),
+				  count[fmt_id(e)]);
 	if (!ret && !pair->map->entries)
-		ret = err_lack(
-			err, ENOTSUP,
-			"the KVM of this machine traces no kvm_entry: when its guests run is unknown");
+		ret = err_lack(err, ENOTSUP,
+			       "the KVM of this machine raised no kvm_entry while guests of kvmft's "
+			       "own ran, so exits, and when guests run, cannot be recorded here; "
+			       "events of KVM that it raised%.300s", raised.s ?: ": none");
 	for (size_t i = 0; i < pair->nguest && !ret; i++) {
 		const struct pairing_guest *g = &pair->guest[i];
 		const struct epoch_vm *epochs = pair->map->vm[g->vm].epochs;

@@ -250,8 +250,7 @@ static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct 
 	vm.vmm = vm_proc_vmm(procfd, pid);
 	if (!vm.vmm)
 		return -ENOMEM;
-	if (strstr(vm.vmm, "qemu-system") || !strcmp(vm.vmm, "qemu-kvm") ||
-	    !strcmp(vm.vmm, "kvm") || !strcmp(vm.vmm, "qemu"))
+	if (vm_vmm_is_qemu(vm.vmm))
 		len = vm_proc_cmdline(procfd, pid, patience, &args);
 	if ((len <= 0 && len != -ETIMEDOUT) || proc_stat(procfd, pid, &st)) {
 		free(vm.vmm);

@@ -113,16 +113,25 @@ static void add_candidates(const struct vm_list *list, const char *sel, struct s
 
 const char *vm_list_hidden(const struct vm_list *list, char *text, size_t size)
 {
-	snprintf(text, size, "%zu process%s could not be looked at, as %u: %s%s", list->n_hidden,
-		 list->n_hidden == 1 ? "" : "es", list->hidden, strerror(EACCES),
+	snprintf(text, size, "%zu process%s could not be looked at%s PID %u: %s%s", list->n_hidden,
+		 list->n_hidden == 1 ? "" : "es", list->n_hidden == 1 ? "," : ", such as",
+		 list->hidden, strerror(EACCES),
 		 geteuid() ? " (run as root)"
 			   : ", even to root: without CAP_SYS_PTRACE, or by a security module");
 	return text;
 }
 
+bool vm_vmm_is_qemu(const char *vmm)
+{
+	return strstr(vmm, "qemu-system") || !strcmp(vmm, "qemu-kvm") || !strcmp(vmm, "kvm") ||
+	       !strcmp(vmm, "qemu");
+}
+
+#define EMULATES "the QEMU with PID %u does not use KVM, which tells nothing of it"
+
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 {
-	const char *why = list->debugfs_text;
+	const char *why = list->emulates ? TEXTF(EMULATES, list->emulates) : list->debugfs_text;
 	char hidden[160];
 
 	return err_lack(err, ENOENT, "no VM runs here%s%s%s%s", why ? ": " : "", why ?: "",
@@ -163,8 +172,9 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 		ret = err_set(err, EEXIST, "'%s' names %zu VMs: %s; choose one by its PID-FD",
 			      shown, n, b.s ?: "(out of memory)");
 	else
-		ret = err_set(err, ENOENT, "no VM '%s' here; there are: %s", shown,
-			      b.s ?: "(out of memory)");
+		ret = err_set(err, ENOENT, "no VM '%s' here; there are: %s%s", shown,
+			      b.s ?: "(out of memory)",
+			      list->emulates ? TEXTF("; " EMULATES, list->emulates) : "");
 	return ret;
 }
 

@@ -794,6 +794,8 @@ COMPARE(compare_vm, struct vm,
 
 static int scan_all(struct scan *s)
 {
+	_cleanup_dir_ DIR *dir = NULL;
+	uint32_t pid;
 	char line[64];
 	int ret = scan_debugfs(s);
 
@@ -832,6 +834,15 @@ static int scan_all(struct scan *s)
 	array_sort(s->list->vm, s->list->n, compare_vm);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i], i ? &s->list->vm[i - 1] : NULL);
+	/* One may look for a QEMU that only emulates. */
+	dir = s->told || ret ? NULL : dir_open(s->procfd, ".");
+	while (dir && !s->list->emulates && vm_dir_next_u32(dir, &pid)) {
+		_cleanup_free_ char *vmm = vm_proc_vmm(s->procfd, pid);
+
+		if (vmm && vm_vmm_is_qemu(vmm) && !vm_procs_get(&s->procs, pid) &&
+		    !vm_task_hidden(&s->roots, pid))
+			s->list->emulates = pid;
+	}
 	s->list->n_hidden = s->procs.n_hidden;
 	s->list->hidden = s->procs.hidden;
 	s->list->truncated |= s->procs.truncated;

@@ -191,6 +191,8 @@ static void test_guest_events(void **state)
 	check(m, "kvm-events", KFEAT_LACK, "no kvm events");
 	kfx_event(m->fx, "kvm", "kvm_exit", "302\n");
 	check(m, "kvm-events", KFEAT_HAVE, "kvm:kvm_exit");
+	kfx_file(m->fx, "sys/module/kvm_pvm/x", "1\n"); /* which may have the events, and raise none */
+	check(m, "kvm-events", KFEAT_UNKNOWN, "whether kvm_pvm raises them was not tried");
 }
 
 static void test_privilege(void **state)

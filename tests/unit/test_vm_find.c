@@ -91,7 +91,21 @@ static void test_none(void **state)
 	assert_int_equal(vm_list_find(list, "x", &vm, &err), -ENOENT);
 	assert_int_equal(err.code, KVMFT_LACKING);
 	assert_non_null(strstr(err.text, "no VM runs here"));
+	assert_null(strstr(err.text, "QEMU"));
 	vm_list_free(list);
+
+	/* Who looks for a QEMU that only emulates learns that KVM has no part in it. */
+	fx_process(fx, 300, 1, "/usr/bin/qemu-system-x86_64", "x", 1);
+	list = fx_scan(fx);
+	assert_int_equal(vm_list_find(list, "300", &vm, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "the QEMU with PID 300 does not use KVM"));
+	vm_list_free(list);
+	fx_link(fx, "anon_inode:kvm-vm", "proc/300/fd/9");
+	list = fx_scan(fx);
+	assert_int_equal(vm_list_find(list, "x", &vm, &err), -ENOENT);
+	assert_null(strstr(err.text, "does not use KVM"));
+	vm_list_free(list);
+	fx_drop(fx, "proc/300");
 
 	fx_drop(fx, "debugfs/kvm");
 	list = fx_scan(fx);
