@@ -10,10 +10,7 @@
 #define TASKS 1000 /* of a guest on one vCPU; further ones are not counted */
 
 struct stuck_recording {
-	struct pairing p; /* with its guests; what follows is p's then */
-	struct capture *cap;
-	struct hostmap *map;
-	struct timeline *t;
+	struct pairing p; /* with its guests */
 	struct vm *vm;	      /* as the map has them, */
 	struct vm_vcpu *vcpu; /* ... and their vCPUs */
 	struct vm_list vms;
@@ -26,16 +23,10 @@ void stuck_recording_free(struct stuck_recording *r)
 {
 	if (!r)
 		return;
-	if (!r->p.t)
-		tl_free(r->t);
-	for (size_t i = 0; r->vm && i < r->map->nvm; i++)
+	for (size_t i = 0; r->vm && i < r->p.map->nvm; i++)
 		free(r->vm[i].sel);
 	free(r->vm);
 	free(r->vcpu);
-	if (!r->p.map)
-		hostmap_free(r->map);
-	if (!r->p.host.cap)
-		capture_close(r->cap);
 	r->p.host.fmt = NULL; /* s->ev has it */
 	pairing_close(&r->p);
 	free(r);
@@ -45,7 +36,7 @@ void stuck_recording_free(struct stuck_recording *r)
 static int clock_of(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
-	struct capture *c = r->cap;
+	struct capture *c = r->p.host.cap;
 	const uint64_t khz = s->c->khz.v;
 	struct tsc_rate rate = { .source = TSC_RATE_GIVEN, .khz = khz, .min = khz, .max = khz };
 	int ret = s->c->khz.set ? 0 : tsc_rate_find(c, s->ev.fmt, NULL, 0, &rate);
@@ -79,7 +70,7 @@ COMPARE(by_vcpu, struct stuck_vcpu, ORDER(x->vm, y->vm) ?: ORDER(x->vcpu->id, y-
 static void recording_add_vcpus(struct stuck *s, ssize_t only)
 {
 	struct stuck_recording *r = s->recording;
-	const struct hostmap *m = r->map;
+	const struct hostmap *m = r->p.map;
 
 	r->vm = xcalloc(MAX(m->nvm, (size_t)1), sizeof(*r->vm));
 	r->vcpu = xcalloc(MAX(m->nthread, (size_t)1), sizeof(*r->vcpu));
@@ -131,7 +122,7 @@ static void take_guest(struct stuck *s, const struct tl_item *i)
 	if (i->vm < 0 || i->vcpu < 0 ||
 	    (is_event && (event_role_of(i->ev) != EV_SWITCH || event_type_of(i->ev)->have < 3)))
 		return;
-	vm = &r->vm[r->map->vm[i->vm].of];
+	vm = &r->vm[r->p.map->vm[i->vm].of];
 	c = stuck_vcpu_find(s, vm, (uint32_t)i->vcpu);
 	/* Threads may have followed each other. */
 	for (; c && c < s->vcpu + s->n && c->vm == vm && c->vcpu->id == (uint32_t)i->vcpu; c++) {
@@ -185,23 +176,25 @@ static void take_item(void *stuck, const struct tl_item *i)
 static int recording_walk(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
+	const struct capture *cap = r->p.host.cap;
+	struct timeline *t = r->p.t;
 	struct tl_loss loss;
 	uint64_t from;
-	int ret = err_why(s->err, rstream_held(r->cap, &from), "cannot read %s", r->cap->path);
+	int ret = err_why(s->err, rstream_held(cap, &from), "cannot read %s", cap->path);
 	uint32_t recorded;
 
 	if (!ret && from) {
-		s->c->remark("%s: a flight recorder's: only its last snapshot is looked at", r->cap->path);
-		tl_window(r->t, from, UINT64_MAX);
+		s->c->remark("%s: a flight recorder's: only its last snapshot is looked at", cap->path);
+		tl_window(t, from, UINT64_MAX);
 	}
-	ret = ret ?: tl_start(r->t, s->err);
-	ret = ret ?: tl_walk(r->t, TL_FEED(take_item, s)) ?: tl_error(r->t);
+	ret = ret ?: tl_start(t, s->err);
+	ret = ret ?: tl_walk(t, TL_FEED(take_item, s)) ?: tl_error(t);
 	if (ret)
-		return err_why(s->err, ret, "cannot read %s", r->cap->path);
-	tl_loss(tl_source(r->t, 0), &loss);
+		return err_why(s->err, ret, "cannot read %s", cap->path);
+	tl_loss(tl_source(t, 0), &loss);
 	s->lost = loss.total;
 	r->unknown = loss.unknown;
-	s->partial = !capture_all_cpus(r->cap);
+	s->partial = !capture_all_cpus(cap);
 	s->blind = false;
 	s->ns = s->untimed ? 0 : ns_of(r, r->last - r->first);
 	for (size_t k = 0; k < s->n; k++) {
@@ -209,10 +202,10 @@ static int recording_walk(struct stuck *s)
 		uint64_t all;
 
 		recording_pass(s, c, r->last);
-		for (size_t g = 0; s->c->nguest && g < tl_sources(r->t); g++) {
-			const struct tl_source *src = tl_source(r->t, g);
+		for (size_t g = 0; s->c->nguest && g < tl_sources(t); g++) {
+			const struct tl_source *src = tl_source(t, g);
 
-			if (src->guest && c->vm == &r->vm[r->map->vm[src->vm].of])
+			if (src->guest && c->vm == &r->vm[r->p.map->vm[src->vm].of])
 				c->guest = src;
 		}
 		for (struct stuck_ran *ran = c->ran; ran < c->ran + c->nran; ran++)
@@ -228,7 +221,7 @@ static int recording_walk(struct stuck *s)
 		c->obs.at[STUCK_AT_CPU] = 1000 - c->obs.at[STUCK_AT_HALT];
 	}
 	/* What a vCPU's thread did in between would take these. */
-	recorded = evidence_recorded(r->cap, s->ev.fmt, false, r->seen);
+	recorded = evidence_recorded(cap, s->ev.fmt, false, r->seen);
 	for (int c = 0; c < STUCK_CLASSES; c++) {
 		const struct evidence_rule *rule =
 			evidence_rule("stuck", stuck_class_name((enum stuck_class)c));
@@ -237,29 +230,30 @@ static int recording_walk(struct stuck *s)
 	}
 	for (size_t k = 0; k < s->n; k++)
 		s->vcpu[k].obs.untold = s->lacks & EVID_TAKES;
-	return pairing_placed(r->t, s->err);
+	return pairing_placed(t, s->err);
 }
 
 bool stuck_recording_note(const struct stuck *s)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct stuck_recording *r = s->recording;
-	bool incomplete = s->lost || r->unknown || r->cap->ndamage;
+	const struct capture *cap = r->p.host.cap;
+	bool incomplete = s->lost || r->unknown || cap->ndamage;
 
-	if (r->p.t) /* of the guests, too */
+	if (s->c->nguest) /* of the guests, too */
 		incomplete = !pairing_summary(&r->p, true, s->note);
 	else if (s->lost || r->unknown)
-		s->note("%s: %" PRIu64 "%s events lost: what they were is not known", r->cap->path,
+		s->note("%s: %" PRIu64 "%s events lost: what they were is not known", cap->path,
 			s->lost, r->unknown ? " or more" : "");
-	for (size_t i = 0; i < r->cap->ndamage && !r->p.t; i++)
-		s->note("%s: %s", r->cap->path, r->cap->damage[i].text);
+	for (size_t i = 0; i < cap->ndamage && !s->c->nguest; i++)
+		s->note("%s: %s", cap->path, cap->damage[i].text);
 	if (s->untimed)
 		s->note("%s: how long its clock's ticks are is not known%s: rates are not, and what "
-			"is an exit loop looks busy", r->cap->path,
-			cap_in_tsc(r->cap) ? " (give it with --tsc-khz)" : "");
+			"is an exit loop looks busy", cap->path,
+			cap_in_tsc(cap) ? " (give it with --tsc-khz)" : "");
 	if (s->partial)
 		s->note("%s has a CPU without events, which was perhaps not recorded (trace-cmd record "
-			"-M): nothing is sure", r->cap->path);
+			"-M): nothing is sure", cap->path);
 	evidence_remedy(s->lacks, &b);
 	if (s->lacks)
 		s->c->remark("whether a vCPU %s is not recorded: %s",
@@ -277,50 +271,43 @@ void stuck_recording_needs(const struct stuck *s, struct json *j)
 
 int stuck_recording_open(struct stuck *s)
 {
+	const struct pairing_opts po = { .khz = &s->c->khz, .need = PAIRING_CLOCKS };
 	struct stuck_recording *r = xcalloc(1, sizeof(*r));
+	const struct capture *cap;
+	const struct hostmap *map;
 	ssize_t vm = -1;
-	int ret;
+	int ret = s->c->nguest ? pairing_prepare(&r->p, s->c->input, s->c->guests, s->c->nguest,
+						 &po, s->err)
+			       : pairing_open_alone(&r->p, s->c->input, s->err);
 
 	s->recording = r;
-	if (s->c->nguest) {
-		const struct pairing_opts po = { .khz = &s->c->khz, .need = PAIRING_CLOCKS };
-
-		ret = pairing_prepare(&r->p, s->c->input, s->c->guests, s->c->nguest, &po, s->err);
-		r->cap = r->p.host.cap;
-		r->map = r->p.map;
-		r->t = r->p.t;
-		s->ev.fmt = r->p.host.fmt;
-	} else {
-		ret = evidence_open(s->c->input, &r->cap, &s->ev.fmt, s->err);
-	}
-	if (!ret && r->cap->lacks)
-		s->note("%s: %s", r->cap->path, r->cap->lacks);
-	ret = ret ?: event_arch_check(r->cap, s->ev.fmt, s->err);
-	if (!s->c->nguest)
-		ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
-	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);
+	s->ev.fmt = r->p.host.fmt;
+	cap = r->p.host.cap;
+	map = r->p.map;
+	if (!ret && cap->lacks)
+		s->note("%s: %s", cap->path, cap->lacks);
+	ret = ret ?: event_arch_check(cap, s->ev.fmt, s->err);
+	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", cap->path);
 	if (!ret && s->c->vm) {
-		vm = hostmap_find_vm(r->map, s->c->vm, s->err);
+		vm = hostmap_find_vm(r->p.map, s->c->vm, s->err);
 		ret = vm < 0 ? (int)vm : 0;
 	}
 	if (ret)
 		return ret;
 	stuck_watch_events(s);
 	recording_add_vcpus(s, vm);
-	if (hostmap_floating(r->map) && !s->n)
-		return err_lack(s->err, ENODATA, "%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
-	if (hostmap_floating(r->map))
-		s->note("%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
+	if (hostmap_floating(map) && !s->n)
+		return err_lack(s->err, ENODATA, "%s: " HOSTMAP_FLOATING, hostmap_floating(map));
+	if (hostmap_floating(map))
+		s->note("%s: " HOSTMAP_FLOATING, hostmap_floating(map));
 	if (!s->n || !s->ev.exit)
 		return err_lack(s->err, ENODATA,
 				"%s: no vCPU's kvm_entry and kvm_exit: record "
 				"both on the host",
-				r->cap->path);
-	r->vms = (struct vm_list){ .vm = r->vm, .n = r->map->nvm };
+				cap->path);
+	r->vms = (struct vm_list){ .vm = r->vm, .n = map->nvm };
 	s->vms = &r->vms;
-	if (vm < 0 && s->c->syms && r->map->nvm > 1)
+	if (vm < 0 && s->c->syms && map->nvm > 1)
 		return err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
-	if (!s->c->nguest)
-		tl_new_alone(r->map, r->map->cap->side == CAP_SIDE_GUEST, -1, &r->t);
 	return recording_walk(s);
 }
