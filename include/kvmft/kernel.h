@@ -411,7 +411,7 @@ struct ktsc_facts {
 	char source[40];   /* "kprobe tsc_khz", "dmesg refined", "dmesg detected", "cpuid 0x15",
 			      "hypervisor cpuid 0x40000010", "cntfrq_el0", "measured"; "" = unknown */
 	bool exact;	   /* it is the number that the kernel itself computes with */
-	bool constant, nonstop, known_freq; /* CPU flags */
+	bool constant, nonstop; /* CPU flags */
 	/*
 	 * The boot log says that sched_clock() is stable, and nothing since has denied it:
 	 * local_clock(), and with it the trace clocks global and perf, is sched_clock() (local) +
@@ -647,7 +647,7 @@ struct mono_raw_line {
 /*
  * Reads what the kernel shows to each process, or else uses what g (NULL: not a guest) has read, or
  * else reads the kernel's timekeeper; accepts it only if it agrees with clock_gettime() now.
- * -ENODATA with err: not available, or it does not agree. t is borrowed.
+ * False: not available, or it does not agree. t is borrowed.
  */
-int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
-		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;
+bool mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
+		    struct mono_raw_line *m) __must_check;

@@ -147,7 +147,7 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	if (t)
 		ktsc_facts_read(NULL, &tsc);
 	/* Optional, like everything read by a probe: no reason to fail. */
-	o.has_raw = t && mono_raw_learn(t, tsc.clocksource, &o.g, &o.raw, NULL) == 0;
+	o.has_raw = t && mono_raw_learn(t, tsc.clocksource, &o.g, &o.raw);
 	ktracefs_close(t);
 	if (klog_read(&log, &why))
 		snprintf(o.why_no_log, sizeof(o.why_no_log), "%.255s", why.text);

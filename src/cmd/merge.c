@@ -30,13 +30,6 @@ static int pick_add_vcpus(struct pick *p, const char *list)
 	return 0;
 }
 
-static int usage(struct kvmft_err *err, const char *option, int ret)
-{
-	if (ret == -EINVAL)
-		return err_usage(err, "option %s: %s", option, err->text);
-	return ret;
-}
-
 /* ---- spikes for a trace, from the process that finds them to the one that writes ---- */
 
 #define SPIKES 200u
@@ -236,8 +229,11 @@ static int merge_ask(struct merge *m)
 	pick_new(m->v.p->t, &m->pick);
 	if (o->context.set)
 		pick_set_context(m->pick, o->context.v);
-	for (size_t i = 0; i < o->event.n && !ret; i++)
-		ret = usage(m->v.err, "--event", pick_add_event(m->pick, o->event.v[i], m->v.err));
+	for (size_t i = 0; i < o->event.n && !ret; i++) {
+		ret = pick_add_event(m->pick, o->event.v[i], m->v.err);
+		if (ret == -EINVAL)
+			err_usage(m->v.err, "option --event: %s", m->v.err->text);
+	}
 	/* A side that is not here may belong to a guest that was left out. */
 	for (size_t i = 0; i < o->side.n && !ret; i++) {
 		const char *side = o->side.v[i];

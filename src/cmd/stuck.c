@@ -41,16 +41,6 @@ static int syms_pack(void *files, struct sbuf *out, struct kvmft_err *err)
 	return ret ?: ksyms_pack(&k, out);
 }
 
-/* They are the guest's, and we have all rights. */
-static int syms_live(struct ksyms *k, struct ksyms_files *files, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	size_t bad;
-	int ret = sandbox_ask(syms_pack, files, -1, KSYMS_MAX_FILE, &b, err);
-
-	return ret ?: err_why(err, ksyms_unpack(k, b.s, b.len, &bad), "cannot keep the guest's symbols");
-}
-
 static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	struct stuck_opts *so = opts;
@@ -100,7 +90,15 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (o->c.input)
 		ret = sandbox_enter_reader(&layers, err);
 	if (!ret && (files.kallsyms || files.vmlinux || files.modules)) {
-		ret = o->c.input ? guest_syms_read(&k, &files, err) : syms_live(&k, &files, err);
+		_cleanup_(sbuf_free) struct sbuf pack = { 0 };
+		size_t bad;
+
+		/* They are the guest's, and we have all rights. */
+		ret = o->c.input ? guest_syms_read(&k, &files, err)
+				 : sandbox_ask(syms_pack, &files, -1, KSYMS_MAX_FILE, &pack, err);
+		if (!ret && !o->c.input)
+			ret = err_why(err, ksyms_unpack(&k, pack.s, pack.len, &bad),
+				      "cannot keep the guest's symbols");
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);

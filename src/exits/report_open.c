@@ -13,7 +13,6 @@
 #define HISTS_LEAST  (4u << 20) /* of more streams than these */
 #define STREAMS_FREE 4096u
 #define MAX_THREADS 16384
-#define CACHED	    1024 /* vCPUs whose cells have a full cache */
 #define NSEC_PER_MSEC 1000000
 
 /* Events that every report looks at, and those of --split. */
@@ -415,7 +414,7 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 	v->tid = tid;
 	v->vcpu = vcpu;
 	v->vm = report_vm_of(r, tid);
-	v->cells = cells_new(r->nvcpu >= CACHED);
+	v->cells = xcalloc(1, sizeof(*v->cells));
 	r->budget.vcpus = ++r->nvcpu;
 	return v;
 }

@@ -88,14 +88,15 @@ struct cell {
 	uint64_t *part; /* REPORT_PARTS sums of ticks */
 };
 
+#define CELLS_CACHED 32 /* as many as cell_slot() has numbers */
+
 /* Cells of one vCPU. */
 struct cells {
 	struct cell *first;
 	size_t used; /* of cell_budget.used */
 	uint32_t n;
-	uint32_t mask;	      /* of indices of cache */
 	struct u64map by_key; /* key → address of the cell, once there are many */
-	struct cell *cache[]; /* by low bits of the key's hash */
+	struct cell *cache[CELLS_CACHED]; /* by the key's hash */
 };
 
 /* Memory of all cells together is limited, and so is that of their histograms. */
@@ -107,23 +108,20 @@ struct cell_budget {
 	uint64_t no_hist; /* ... that are in no histogram */
 };
 
-/* few: with a small cache, if there are very many of them. NULL: out of memory. */
-struct cells *cells_new(bool few);
-/* The cell of key, or NULL. */
-/* The cell of key, made if it is new; NULL if out of memory. */
+/* The cell of key, made if it is new. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
 void cells_free(struct cells *c); /* forgets all that a cell counted */
 
 /* Spreads the common reasons of VMX, and those of SVM, over 32 slots; found by trial. */
-static inline unsigned int cell_slot(const struct cells *c, uint64_t key)
+static inline unsigned int cell_slot(uint64_t key)
 {
-	return (unsigned int)(key * 0x91ced082e1f2e3fd >> 59) & c->mask;
+	return (unsigned int)(key * 0x91ced082e1f2e3fd >> 59);
 }
 
 static inline struct cell *cell_get(struct cells *c, struct cell_budget *b, uint64_t key)
 {
-	struct cell *cell = c->cache[cell_slot(c, key)];
+	struct cell *cell = c->cache[cell_slot(key)];
 
 	return cell && cell->key == key ? cell : cell_slow(c, b, key);
 }

@@ -11,18 +11,7 @@
 
 #define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its mean load */
 #define HEAP_HEAD 16 /* ... and what an allocation costs on top */
-#define CACHE     32 /* slots; a power of 2 */
-#define CACHE_FEW 8
 #define LIST_MAX  24 /* cells of a vCPU found without a map: usually all that it has */
-
-struct cells *cells_new(bool few)
-{
-	uint32_t slots = few ? CACHE_FEW : CACHE;
-	struct cells *c = xcalloc(1, sizeof(*c) + slots * sizeof(c->cache[0]));
-
-	c->mask = slots - 1;
-	return c;
-}
 
 static struct cell *cell_by_key(const struct cells *c, uint64_t key)
 {
@@ -75,7 +64,7 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	if (!cell)
 		cell = report_cell_new(c, b, key, false);
 	if (cell) {
-		c->cache[cell_slot(c, key)] = cell;
+		c->cache[cell_slot(key)] = cell;
 		return cell;
 	}
 	b->crowded++;

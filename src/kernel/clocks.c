@@ -180,8 +180,8 @@ int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r)
 	return -ENOENT;
 }
 
-/* -EAGAIN: it changed while being read, again and again; -ENOENT: no known shape. */
-static int timekeeper_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft_err *err)
+/* False: it changed while being read, again and again, or has no known shape. */
+static bool timekeeper_read(struct ktracefs *t, struct kmono_raw *r)
 {
 	struct kread_arg arg[KTK_ARGS];
 	char where[KTK_ARGS][32];
@@ -189,23 +189,14 @@ static int timekeeper_read(struct ktracefs *t, struct kmono_raw *r, struct kvmft
 
 	for (unsigned int i = 0; i < READ_TRIES && ret == -EAGAIN; i++) {
 		kmono_raw_args(arg, where);
-		ret = kread_symbols(t, arg, KTK_ARGS, err);
-		if (ret < 0)
-			return ret;
+		if (kread_symbols(t, arg, KTK_ARGS, NULL) < 0)
+			return false;
 		ret = kmono_raw_take(arg, r);
 	}
-	if (ret)
-		err_lack(err, -ret, "%s", ret == -EAGAIN ? "the timekeeper changes all the time" :
-				   "the timekeeper of this kernel has no known shape");
-	return ret;
+	return !ret;
 }
 
 /* ---- against a reading ---- */
-
-static int refuse(struct kvmft_err *err, const char *why)
-{
-	return err_set(err, ENODATA, "no line of CLOCK_MONOTONIC_RAW: %s", why);
-}
 
 /* What clock_gettime() said, and between which cycles. */
 struct reading {
@@ -219,61 +210,49 @@ static bool raw_fits(const struct kmono_raw *k, const void *arg)
 	return mono_raw_fits(&k->line, r->lo, r->hi, r->ns);
 }
 
-static int read_now(const struct kguest_clock *g, bool kvmclock, struct reading *r,
-		    struct kvmft_err *err)
+/* False: there is no TSC, or no pvclock record, to check it with. */
+static bool read_now(const struct kguest_clock *g, bool kvmclock, struct reading *r)
 {
 	const struct pvclock *pv;
 	struct clock_bracket b;
 
 	if (kbracket_read(CHECK_TRIES, &b))
-		return refuse(err, "this machine has no TSC to check it with");
+		return false;
 	/* In the units of the clocksource. */
 	r->lo = b.tsc;
 	r->hi = b.tsc + b.width;
 	pv = g && g->npv ? &g->pv[0].pv : NULL;
 	if (kvmclock && (!pv || pvclock_check(pv) || pvclock_to_ns(pv, r->lo, &r->lo) ||
 			 pvclock_to_ns(pv, r->hi, &r->hi)))
-		return refuse(err, "no pvclock record to check it with");
+		return false;
 	r->ns = b.mono_raw;
-	return 0;
+	return true;
 }
 
-int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
-		   struct mono_raw_line *m, struct kvmft_err *err)
+bool mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
+		    struct mono_raw_line *m)
 {
 	uint64_t word[PAGE_WORDS] = { 0 };
 	struct reading r;
 	struct kmono_raw k;
-	int ret = 0;
 
 	m->over_kvmclock = !strcmp(clocksource, "kvm-clock");
 	if (!m->over_kvmclock && strcmp(clocksource, "tsc") && strcmp(clocksource, "tsc-early") &&
 	    strcmp(clocksource, "arch_sys_counter"))
-		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
+		return false;
 	snprintf(m->source, sizeof(m->source), "vvar");
-	if (read_now(g, m->over_kvmclock, &r, err) || page_read(word) ||
+	if (!read_now(g, m->over_kvmclock, &r) || page_read(word) ||
 	    kvvar_find(word, PAGE_WORDS, &k, raw_fits, &r)) {
 		/* With a probe, which a guest has needed anyway. */
-		if (g && !g->has_raw)
-			return refuse(err,
-				      g->why[0]
-					      ? g->why
-					      : "the timekeeper of this kernel has no known shape");
 		if (g)
 			k = g->raw;
-		else
-			ret = timekeeper_read(t, &k, err);
-		ret = ret ?: read_now(g, m->over_kvmclock, &r, err);
-		if (!ret && !raw_fits(&k, &r))
-			ret = refuse(
-				err,
-				"what the kernel's timekeeper says does not fit clock_gettime()");
-		if (ret)
-			return ret;
+		if ((g ? !g->has_raw : !timekeeper_read(t, &k)) ||
+		    !read_now(g, m->over_kvmclock, &r) || !raw_fits(&k, &r))
+			return false;
 		snprintf(m->source, sizeof(m->source), "kprobe %s", k.symbol);
 	}
 	m->raw = k.line;
-	return 0;
+	return true;
 }
 
 /*

@@ -421,7 +421,6 @@ void ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 	if (flags) {
 		f->constant = flags_have(flags + 1, "constant_tsc");
 		f->nonstop = flags_have(flags + 1, "nonstop_tsc");
-		f->known_freq = flags_have(flags + 1, "tsc_known_freq");
 	}
 	khz_find(t, f);
 }

@@ -36,19 +36,6 @@ static void add_who(struct sbuf *b, const char *before, const struct clock_who *
 		sbuf_addf(b, "%s%s-%d%s", before, w->comm, w->tid, after);
 }
 
-static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct clock_vcpu *v,
-		       int64_t cycles)
-{
-	uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
-
-	sbuf_addf(b, "%" PRIu64 " cycles", clock_size(cycles));
-	if (!khz)
-		return;
-	sbuf_add(b, " (");
-	add_ns(b, tsc_span_ns(cycles, khz));
-	sbuf_addc(b, ')');
-}
-
 static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s, struct sbuf *b)
 {
 	const struct tsc_map *map = v ? clock_vcpu_map(v) : NULL;
@@ -82,6 +69,7 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 				const struct clock_seen *s, struct sbuf *b)
 {
 	const struct clock_vcpu *v = clock_vcpu_by_id(vm, s->vcpu);
+	const uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
 	const char *t = clock_rules[s->is].why, *other = strchr(t, '|');
 
 	for (t = other && !s->real ? other + 1 : t; *t && *t != '|'; t++) {
@@ -92,7 +80,13 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 		switch (*++t) {
 		case 'v': sbuf_addf(b, "vCPU %" PRId64, s->vcpu); break;
 		case 'o': sbuf_addf(b, "vCPU %" PRIu32, s->than); break;
-		case 'c': add_cycles(c, b, v, s->amount); break;
+		case 'c':
+			sbuf_addf(b, "%" PRIu64 " cycles", clock_size(s->amount));
+			sbuf_add(b, khz ? " (" : "");
+			if (khz)
+				add_ns(b, tsc_span_ns(s->amount, khz));
+			sbuf_add(b, khz ? ")" : "");
+			break;
 		case 'n': add_ns(b, s->amount); break;
 		case 't': sbuf_add(b, s->amount < 0 ? "behind" : "ahead of"); break;
 		case 'd': sbuf_add(b, s->amount < 0 ? "back" : "forwards"); break;

@@ -57,13 +57,6 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 		  s->vcpus, s->vcpus == 1 ? "" : "s");
 }
 
-/* Whether a form has the row: JSON has all. */
-static bool in_form(const struct diff_doc *doc, const struct row *o, const struct diff_row *r)
-{
-	return o->head || o->form == ROW_JSON ||
-	       (o->form == ROW_TEXT ? row_shown(doc, r) : doc->all || r->beyond);
-}
-
 /* A name is not repeated below itself. */
 static const char *name_below(const struct diff_doc *doc, const struct row *o,
 			      const struct diff_row *r)
@@ -99,7 +92,9 @@ static void diff_cells(struct row *o, const void *ctx, size_t i)
 	bool rate;
 	double least, a, b;
 
-	if (!in_form(doc, o, r))
+	/* JSON has all. */
+	if (!o->head && o->form != ROW_JSON &&
+	    !(o->form == ROW_TEXT ? row_shown(doc, r) : doc->all || r->beyond))
 		return;
 	row_str(o, "kind", diff_kinds[r->kind]);
 	row_str(o, "name", r->name);

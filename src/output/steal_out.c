@@ -45,23 +45,6 @@ static void steal_rows_make(struct steal_rows *r, bool whole)
 	r->span = s->now - s->begin;
 }
 
-/* For people: of each VM the first, and one row of all others. */
-static void steal_rows_fold(struct steal_rows *r)
-{
-	size_t n = 0, of = 0;
-
-	for (size_t i = 0; i < r->n; i++) {
-		of = n && r->v[n - 1].c->vm == r->v[i].c->vm ? of + 1 : 0;
-		if (of > TEXT_ROWS) {
-			r->v[n - 1].ns += r->v[i].ns;
-			r->v[n - 1].more = of + 1 - TEXT_ROWS;
-		} else {
-			r->v[n++] = r->v[i];
-		}
-	}
-	r->n = n;
-}
-
 static const char *steal_taker(const struct steal_rows *r, const struct steal_cell *c)
 {
 	const struct exits_vm *by = c->by == STEAL_NONE ? NULL : &r->p->view->e->vm[c->by];
@@ -148,6 +131,7 @@ int steal_print(enum exits_format f, const struct exits_page *p, const struct st
 {
 	struct steal_rows r = { .p = p, .s = s };
 	struct table t = { .cells = steal_cells, .ctx = &r, .width = p->width };
+	size_t of = 0;
 
 	steal_rows_make(&r, f >= EXITS_OPENMETRICS);
 	t.n = r.n;
@@ -155,8 +139,17 @@ int steal_print(enum exits_format f, const struct exits_page *p, const struct st
 	case EXITS_TEXT:
 		if (!p->first)
 			sbuf_addc(b, '\n');
-		steal_rows_fold(&r);
-		t.n = r.n;
+		/* For people: of each VM the first, and one row of all others. */
+		t.n = 0;
+		for (size_t i = 0; i < r.n; i++) {
+			of = t.n && r.v[t.n - 1].c->vm == r.v[i].c->vm ? of + 1 : 0;
+			if (of > TEXT_ROWS) {
+				r.v[t.n - 1].ns += r.v[i].ns;
+				r.v[t.n - 1].more = of + 1 - TEXT_ROWS;
+			} else {
+				r.v[t.n++] = r.v[i];
+			}
+		}
 		table_text(&t, b);
 		if (steal_bound(s))
 			sbuf_add(b, "# events are missing: all these are lower bounds\n");

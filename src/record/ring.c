@@ -55,7 +55,7 @@ int record_clocks_begin(struct record *r, const struct kguest_clock *g)
 
 	for (size_t i = 0; i < RECORD_CLOCKS && !ret; i++)
 		ret = put_sample(r, sampled[i], &r->clocks[i]);
-	if (ret || mono_raw_learn(r->t, r->tsc.clocksource, g, &m, NULL))
+	if (ret || !mono_raw_learn(r->t, r->tsc.clocksource, g, &m))
 		return ret;
 	meta_raw(&r->line, &(struct cap_raw){ .over_kvmclock = m.over_kvmclock, .line = m.raw });
 	meta_str(&r->line, "source", m.source);
