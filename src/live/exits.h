@@ -94,8 +94,7 @@ struct exits_run {
 	uint64_t begin_ns, interval_ns; /* CLOCK_MONOTONIC: of counting, of this interval */
 	uint64_t tables, seen;		/* tables shown, exits in them */
 	uint64_t rescan_ns, rescan_step;
-	size_t looks;	  /* at VMs */
-	uint64_t look_ns; /* that the last one took */
+	size_t looks; /* at VMs */
 	enum exits_end end;
 	struct exits_screen {
 		bool on;

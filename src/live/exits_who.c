@@ -196,14 +196,13 @@ void exits_who_changed(struct exits_run *x)
 		;
 	/* A look that is due soon is not put off, or whoever makes VMs all the time hides others. */
 	if (!x->rescan_ns || x->rescan_step > RESCAN_FIRST)
-		x->rescan_ns = util_now_ns() + MAX((uint64_t)RESCAN_FIRST, x->look_ns);
+		x->rescan_ns = util_now_ns() + RESCAN_FIRST;
 	x->rescan_step = RESCAN_FIRST;
 }
 
 int exits_who_tick(struct exits_run *x)
 {
 	uint64_t now = util_now_ns();
-	int ret;
 
 	if (!x->rescan_ns || now < x->rescan_ns)
 		return 0;
@@ -213,9 +212,7 @@ int exits_who_tick(struct exits_run *x)
 		x->rescan_step *= 4;
 		x->rescan_ns = now + x->rescan_step;
 	}
-	ret = exits_who_scan(x);
-	x->look_ns = util_now_ns() - now;
-	return ret;
+	return exits_who_scan(x);
 }
 
 /* ---- the target, and what is wrong with a request ---- */

@@ -80,17 +80,10 @@ static void take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, 
 
 struct stuck_vcpu *stuck_vcpu_find(const struct stuck *s, const struct vm *vm, uint64_t id)
 {
-	size_t at = 0;
+	const struct stuck_vcpu *v = s->vcpu;
+	const size_t at = COUNT_BEFORE(i, s->n, v[i].vm < vm ||
+				       (v[i].vm == vm && v[i].vcpu->id < id));
 
-	for (size_t end = s->n; at < end;) {
-		const size_t mid = (at + end) / 2;
-		const struct stuck_vcpu *c = &s->vcpu[mid];
-
-		if (c->vm < vm || (c->vm == vm && c->vcpu->id < id))
-			at = mid + 1;
-		else
-			end = mid;
-	}
 	return at < s->n && s->vcpu[at].vm == vm && s->vcpu[at].vcpu->id == id ? &s->vcpu[at] : NULL;
 }
 

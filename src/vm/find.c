@@ -180,16 +180,8 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 
 const struct vm *vm_list_only(const struct vm_list *list, uint32_t pid)
 {
-	size_t at = 0;
+	const size_t at = COUNT_BEFORE(i, list->n, list->vm[i].pid < pid);
 
-	for (size_t end = list->n; at < end;) {
-		const size_t mid = (at + end) / 2;
-
-		if (list->vm[mid].pid < pid)
-			at = mid + 1;
-		else
-			end = mid;
-	}
 	return at < list->n && list->vm[at].pid == pid &&
 	       (at + 1 == list->n || list->vm[at + 1].pid != pid) ? &list->vm[at] : NULL;
 }
