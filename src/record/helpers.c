@@ -535,7 +535,8 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 static void watch_main(struct record *r, int from, int to, void *recorder)
 {
 	/* Of its own, because what is locked is the recorder's descriptor. */
-	const int place = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int own = openat(r->place.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int error = errno, place = own < 0 ? r->place.dir : own;
 	const int keep[] = { from, to, ktracefs_dirfd(r->t), place };
 	struct kvmft_err confined_err = { .text = "" };
 	unsigned int pause = PAUSE_US;
@@ -546,6 +547,8 @@ static void watch_main(struct record *r, int from, int to, void *recorder)
 	r->place.dir = r->place.name.dir = place;
 	record_detach(r->watch.name, keep, ARRAY_SIZE(keep));
 	confined = record_confine_watch(r, &confined_err);
+	if (own != place)
+		confined = err_why(&confined_err, error, "cannot open the directory of the capture");
 	while ((n = read(from, &byte, 1)) == 1 ? byte != WATCH_END : n < 0 && errno == EINTR) {
 		struct kvmft_err err = confined_err;
 		struct sbuf aside = { .s = r->place.name.aside };

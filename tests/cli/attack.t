@@ -397,7 +397,7 @@ by_confined()
 }
 
 if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$1 == "seccomp" { print $2 }')" = ok ]; then
-	mkdir "$tmp/pair"
+	mkdir "$tmp/pair" "$tmp/new"
 	cp -r "$tmp/bare" "$tmp/pair/host"
 	echo "ffffffff81000000 T start_kernel" >"$tmp/symbols"
 	cp /bin/true "$tmp/program"
@@ -410,6 +410,12 @@ if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$
 	run timeout 300 strace -f -o "$tmp/calls" -e inject=write:error=EIO:when=2 "$plain" report "$tmp/bare"
 	status_is 1 "... which dies in the middle of its answer: that is no answer"
 	err_has "the process that reads a file was killed" "... says so"
+	# The first file of each process, so that of kvmft-watch: the directory in which it names the capture.
+	run timeout 300 strace -f -o "$tmp/calls" -e inject=openat:error=EIO:when=1 "$plain" record --as host -q -e none -d 50ms \
+		-o "$tmp/new/c"
+	status_is 1 "a disk that fails in kvmft-watch"
+	err_has "cannot open the directory of the capture: Input/output error" "... says why"
+	is "$(ls -A "$tmp/new")" "" "... and nothing is left"
 	is "$(by_confined symbols stuck --vm nosuch --guest-kallsyms "$tmp/symbols")" "0 1" "symbols of a guest"
 	is "$(by_confined program record --as host -e none --sdt "$tmp/program" -d 50ms -o "$tmp/marked")" "0 1" \
 		"a program that is searched for markers"
