@@ -826,8 +826,9 @@ static void order_blocks(struct tt_cpu *cpu)
 		cpu->block[i] = v[i].block;
 		if (s == cpu->nstretch || v[i].first != cpu->stretch[s].first)
 			continue;
+		/* as subbuf_write_lost() says that events were lost */
 		if (v[i].first > last && v[i].first - last > BREAK)
-			cpu->block[i][11] |= 0x80; /* events were lost, as subbuf_write_lost() says it */
+			cpu->block[i][11] |= 0x80;
 		last = MAX(last, cpu->stretch[s].last);
 		s++;
 	}

@@ -549,7 +549,7 @@ static int no_offset(const struct matcher *m, const struct capture *g, const str
 	if (!r->sol.r.found)
 		return err_lack(err, EDOM,
 				"%s: the %s of %s is not recorded, and the events do not tell it: "
-				"%s; record both at once (kvmft record --guest, trace-cmd record -A), or "
+				"%s; record both at once with `kvmft record` or trace-cmd record -A, or "
 				"give it with --tsc-offset N",
 				g->path, offset, label, r->sol.r.why);
 	if (r->sol.r.equal)

@@ -123,7 +123,7 @@ status_is 2 "seconds of what has none"
 # Two clocks are related by an offset, which must be recorded or found in the events.
 run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
-err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: .*; record both at once \(kvmft record --guest, ' "... needs events that do"
+err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: .*; record both at once with .kvmft record. or trace-cmd record -A, ' "... needs events that do"
 
 # What would help there has another name on arm64, which has no TSC.
 ok "arm64" "$mkcap" --capture "$tmp/arm64.dat" "$top/tests/golden/report-arm64.txt"
