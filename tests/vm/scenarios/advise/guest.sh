@@ -28,6 +28,16 @@ work_disk()
 		usleep 200000
 	done &
 }
+work_reads()
+{
+	[ "$1" != /dev/sda ] || modprobe -a ahci sd_mod
+	wait_until 30 test -b "$1"
+	while :; do
+		busybox dd if="$1" of=/dev/null bs=4k count=50 iflag=direct 2>/dev/null
+		busybox usleep 100000
+	done &
+}
+work_dirty() { "$tools/procs" memory /dev/null & }
 work_spin() { sh -c 'while :; do :; done' & }
 
 n=1

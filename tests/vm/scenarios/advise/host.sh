@@ -2,28 +2,32 @@
 # shellcheck shell=sh
 #
 # Pairs of recordings of one guest: with a setting that costs it something, and with another in its place; and some
-# of a guest whom nothing costs much. Polling in vain, ticks, xAPIC and what memory needs are in built captures only:
-# KVM stops to poll after a few long halts, a guest without its APIC's timer hung, and one without x2APIC used it
-# little.
+# of a guest whom nothing costs much. Polling in vain, ticks, xAPIC, moves and small pages are in built captures only: KVM
+# stops to poll after a few long halts, a guest without its APIC's timer hung, one without x2APIC used it little, and
+# a busy emulator moved a vCPU 5 times a second where it was told to 200 times.
 
 . "$VM_LIB/host.sh"
 
 need_kvmft
 n=0
 
-# take NAME WORK: the guest does that while it is recorded.
+# take NAME WORK [OPTION...]: the guest does that while it is recorded, for 6 s or with these options.
 take()
 {
+	name=$1 work=$2
+	shift 2
+	[ $# -gt 0 ] || set -- -d 6s
 	n=$((n + 1))
-	flag_set "$guest-work$n" "$2"
+	flag_set "$guest-work$n" "$work"
 	flag_wait "$guest-begun$n" 300
 	sleep 1
-	"$KVMFT" record -o "/tmp/$1" -d "${ADVISE_TIME:-6s}" 2>"/tmp/$1.err" || fail "record $1: $(cat "/tmp/$1.err")"
-	[ "$1" != serial.ill ] || "$KVMFT" advise -d "${ADVISE_TIME:-6s}" --format json >"$RESULTS/live.json" || fail "advise live"
+	"$KVMFT" record -o "/tmp/$name" "$@" 2>"/tmp/$name.err" ||
+		fail "record $name: $(cat "/tmp/$name.err")"
+	[ "$name" != serial.ill ] || "$KVMFT" advise -d 6s --format json >"$RESULTS/live.json" || fail "advise live"
 	flag_set "$guest-done$n"
-	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
-	rm -rf "/tmp/${1:?}"
-	note "$1: done"
+	tar -cf "$RESULTS/$name.tar" -C /tmp "$name"
+	rm -rf "/tmp/${name:?}"
+	note "$name: done"
 }
 
 # guest NAME [OPTION VALUE]...: its vCPU has a CPU of its own
@@ -42,7 +46,9 @@ guest()
 }
 
 echo 0 >/sys/module/kvm/parameters/halt_poll_ns
-guest vm1 --qemu-args "-device isa-serial,chardev=extra -chardev null,id=extra"
+truncate -s 64M /tmp/old.raw
+guest vm1 --qemu-args "-device isa-serial,chardev=extra -chardev null,id=extra \
+-drive if=none,id=old,file=/tmp/old.raw,format=raw -device ide-hd,drive=old"
 take healthy1 idle
 take clock-reads.ill "clock hpet"
 take clock-reads.mended "clock kvm-clock"
@@ -74,6 +80,17 @@ for tid in "/proc/$(guest_pid vm1)"/task/*; do
 	[ "${tid##*/}" = "$vcpu" ] || taskset -p 1 "${tid##*/}" >/dev/null
 done
 take emulator-shares.mended "clock kvm-clock"
+take vmm-device.ill "reads /dev/sda"
+take vmm-device.mended "reads /dev/vda"
+# Somebody asks again and again how much memory changes.
+while guest_monitor vm1 "calc_dirty_rate -b 1" >/dev/null; do
+	sleep 1.2
+done &
+asks=$!
+take dirty-log.ill dirty -e default -e mem -d 20s
+kill $asks
+sleep 2
+take dirty-log.mended dirty -e default -e mem -d 20s
 guest_kill vm1
 pass "$(ls "$RESULTS"/*.tar | wc -l) recordings"
 finish
