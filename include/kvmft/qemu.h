@@ -377,7 +377,7 @@ int mon_switches_get(const struct mon_switches *s, const char *name);
 /* What options say: at most one of vm and monitor, a socket. */
 struct qemu_target {
 	const char *vm, *monitor;
-	struct opt_u64 timeout;
+	uint64_t timeout_ns; /* for each answer; 0: MON_TIMEOUT_NS */
 };
 
 struct qemu {

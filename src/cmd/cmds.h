@@ -141,9 +141,7 @@ extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_e
 	OPTION(0, "vm", OPT_STR, st, member.vm, "SEL",                                             \
 	       "the QEMU of this VM: UUID, name, PID or PID-FD (default: the only one)"),          \
 	OPTION(0, "monitor", OPT_STR, st, member.monitor, "SOCKET",                                \
-	       "use the monitor on this socket, QMP or HMP"),                                     \
-	OPTION(0, "timeout", OPT_DURATION, st, member.timeout, "DURATION",                         \
-	       "wait this long for each answer of QEMU (default: 5s)")
+	       "use the monitor on this socket, QMP or HMP")
 
 /* ---- where results go (sink.c) ---- */
 

@@ -23,8 +23,8 @@ static const struct opt stuck_options[] = {
 	OPTION('i', "input", OPT_STR, struct stuck_opts, c.input, "INPUT",
 	       "a host's capture, trace.dat, perf.data or text, instead of this host now"),
 	VM_OPTION(struct stuck_opts, c.vm),
-	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
-	       "how long to watch, 0.2 to 3600 (default: 3, of which at least 1 after setting up)"),
+	OPTION('d', "duration", OPT_DURATION, struct stuck_opts, c.ns, "DURATION",
+	       "how long to watch, 200ms to 1h (default: 3s, of which at least 1s after setting up)"),
 	OPTION_CHOICE(0, "engine", struct stuck_opts, c.engine, "ENGINE", stuck_engines,
 		      "what counts exits: hist, the kernel; ring, kvmft; auto (default): the ring, "
 		      "and the\n"
@@ -77,7 +77,7 @@ static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	o->c.remark = cli_remarks(o->quiet);
 	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
 		return err_usage(
-			err, "options --seconds and --engine are for a live look, not for --input");
+			err, "options --duration and --engine are for a live look, not for --input");
 	if (!o->c.input && (o->c.khz.set || argc))
 		return err_usage(err, "%s with a recording: kvmft stuck INPUT [GUEST[=SEL]]...",
 				 argc ? "captures of guests go" : "option --tsc-khz goes");
@@ -118,7 +118,7 @@ const struct cmd cmd_stuck = {
 		    "  kvmft stuck trace.dat\n"
 		    "  kvmft stuck host guest=vm1\n"
 		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"
-		    "  kvmft stuck --seconds 1 --format json",
+		    "  kvmft stuck -d 1 --format json",
 	.opts = stuck_options,
 	.opts_size = sizeof(struct stuck_opts),
 	PAGE_AT(struct stuck_opts, page),

@@ -53,10 +53,9 @@ static int late(struct monitor *m, struct kvmft_err *err)
 	if (m->until && m->deadline == m->until)
 		return err_set(err, ETIMEDOUT, "%s: its answers take too long, one after the other",
 			       m->name);
-	return err_set(
-		err, ETIMEDOUT,
-		"%s: no complete answer within %s; is QEMU stopped or very busy? --timeout waits longer",
-		m->name, str_ns(time, sizeof(time), m->timeout_ns));
+	return err_set(err, ETIMEDOUT,
+		       "%s: no complete answer within %s; is QEMU stopped or very busy?", m->name,
+		       str_ns(time, sizeof(time), m->timeout_ns));
 }
 
 static int hung_up(struct monitor *m, struct kvmft_err *err)

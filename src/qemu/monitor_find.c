@@ -773,15 +773,13 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 
 int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err)
 {
-	uint64_t timeout = t->timeout.set ? t->timeout.v : MON_TIMEOUT_NS;
+	uint64_t timeout = t->timeout_ns ?: MON_TIMEOUT_NS;
 	const char *path = t->monitor;
 	int ret;
 
 	*q = (struct qemu){ 0 };
 	if (t->vm && path)
 		return err_usage(err, "--vm and --monitor exclude each other");
-	if (!timeout)
-		return err_usage(err, "--timeout 0 leaves no time for an answer");
 	if (!path) {
 		struct vm_list *list = NULL;
 		const struct vm *vm;

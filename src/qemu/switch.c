@@ -220,7 +220,7 @@ static int left_off(struct left *l, struct kvmft_err *err)
 	struct qemu q;
 	size_t n = 0;
 	int ret;
-	struct qemu_target t = { .timeout = { .set = true, .v = l->timeout } };
+	struct qemu_target t = { .timeout_ns = l->timeout };
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%u", l->pid);

@@ -116,11 +116,10 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 
 	if (!slot)
 		return err_set(err, ENOMEM, "out of memory");
-	t.timeout.v = patience(k->begin, FIND_NS, MON_TIMEOUT_NS, FIND_LEAST_NS);
-	t.timeout.set = true;
+	t.timeout_ns = patience(k->begin, FIND_NS, MON_TIMEOUT_NS, FIND_LEAST_NS);
 	ret = qemu_open(&t, &slot->q, err);
 	if (!ret)
-		monitor_within(slot->q.m, t.timeout.v * ANSWERS);
+		monitor_within(slot->q.m, t.timeout_ns * ANSWERS);
 	ret = ret ?: monitor_events(slot->q.m, &slot->before, err);
 	ret = ret ?: tell_qemu(k, slot, err);
 	slot->where = (struct qemu_target){ .monitor = t.monitor };

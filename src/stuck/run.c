@@ -459,7 +459,7 @@ static int stuck_prepare(struct stuck *s)
 	int ret;
 
 	if (ns->set && (ns->v < MIN_NS || ns->v > MAX_NS))
-		return err_usage(s->err, "option --seconds: not within 0.2 and 3600");
+		return err_usage(s->err, "option --duration: not within 0.2 and 3600 s");
 	/* Before anything is set in the kernel, so that Ctrl-C finds us ready to remove it. */
 	s->signal_fd = session_signals(s->err);
 	if (s->signal_fd < 0)

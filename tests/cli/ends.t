@@ -96,7 +96,7 @@ for sig in USR1 PROF IO PWR; do
 	by $sig "$kvmft" exits -p "$vm" 60
 done
 for sig in ALRM 16 XCPU; do # 16: STKFLT
-	by $sig "$kvmft" stuck --vm "$vm" --seconds 60
+	by $sig "$kvmft" stuck --vm "$vm" --duration 60
 done
 for sig in HUP ALRM RTMIN RTMAX; do
 	by $sig "$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/by$sig"
@@ -226,7 +226,7 @@ ends $recorder "... until Ctrl-C"
 wait $recorder
 is $? 3 "... with exit 3"
 err_has "a second signal ended this before all was shown" "... which says so"
-(unread "$kvmft" stuck --seconds 0.2 2>"$err") &
+(unread "$kvmft" stuck --duration 0.2 2>"$err") &
 recorder=$!
 wait_until grep -q '^1 0x1 ' "/proc/$recorder/syscall" # write(1
 ok "stuck waits for the reader of its result" alive $recorder

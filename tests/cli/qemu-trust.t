@@ -186,9 +186,9 @@ while [ $n -lt 60 ]; do
 done
 # shellcheck disable=SC2086 # words
 start deaf FAKE_DEAF=1 FAKE_LISTEN="$tmp/own.sock.9" "$qemu" $many
-run timeout 300 "$kvmft" qemu events --vm "$pid" --timeout 400ms
+run timeout 300 "$kvmft" qemu events --vm "$pid"
 status_is 1 "60 monitors that do not answer: most are not waited for"
-err_has "busy: no greeting within 400 ms" "... which is reported"
+err_has "busy: no greeting within 5 s" "... which is reported"
 if command -v setpriv >/dev/null; then
 	again
 	start user FAKE_LATER="$tmp/user/own.sock.4" setpriv --reuid 65534 --regid 65534 --clear-groups \

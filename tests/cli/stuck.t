@@ -11,8 +11,8 @@
 # ---- what needs no VM ----
 
 for n in 0 0.1 5000 soon; do
-	run "$kvmft" stuck --seconds $n
-	status_is 2 "--seconds $n"
+	run "$kvmft" stuck --duration $n
+	status_is 2 "--duration $n"
 done
 run "$kvmft" stuck --format csv
 status_is 2 "an unknown format"
@@ -194,8 +194,8 @@ if command -v strace >/dev/null; then
 	is "$(sed '/PR_SET_SECCOMP/,$d' "$tmp/calls" | grep -c 'symbols"') $(sed '1,/PR_SET_SECCOMP/d' "$tmp/calls" | grep -c 'symbols"')" \
 		"1 1" "symbols are read by a confined process"
 fi
-run "$kvmft" stuck -i "$tmp/loop" --seconds 2
-status_is 2 "--seconds of a recording"
+run "$kvmft" stuck -i "$tmp/loop" --duration 2
+status_is 2 "--duration of a recording"
 run "$kvmft" stuck -i "$tmp/loop" --vm nosuch
 status_is 1 "a VM that is not in it"
 
@@ -220,7 +220,7 @@ ends()
 # hangs NAME CLASS VERDICT PATTERN: what is said of the VM; the pattern may go over lines.
 hangs()
 {
-	run "$kvmft" stuck --vm "$vm" --seconds 1
+	run "$kvmft" stuck --vm "$vm" --duration 1
 	status_is 0 "$1: answered"
 	out_has "^$vm-[0-9]+ \(.*, pid $vm\): $3\$" "... the VM is $3"
 	out_has "^  vCPU 0, thread [0-9]+: $2\$" "... the class is $2"
@@ -239,7 +239,7 @@ run "$kvmft" stuck --engine nobody
 status_is 2 "an unknown engine"
 
 start --code e480ebfc
-run "$kvmft" stuck --vm "$vm" --seconds 1 --engine hist
+run "$kvmft" stuck --vm "$vm" --duration 1 --engine hist
 if [ -e "$tracefs/events/kvm/kvm_exit/hist" ]; then
 	status_is 0 "--engine hist"
 else
@@ -247,7 +247,7 @@ else
 	err_has '^kvmft stuck: --engine hist: this kernel has no hist triggers [(]CONFIG_HIST_TRIGGERS[)]$' "... is reported"
 fi
 nothing_left "--engine hist"
-run "$kvmft" stuck --vm "$vm" --seconds 1 --engine ring
+run "$kvmft" stuck --vm "$vm" --duration 1 --engine ring
 status_is 0 "--engine ring"
 hangs "a loop on a port" exit-loop stuck '[0-9]+/s: .*in from port 0x80, (100|9[0-9])\.'
 run "$kvmft" stuck --vm "$vm" --format json
@@ -275,7 +275,7 @@ is "$(sed -n '/^static const struct {/,/^};/{ s/.*{ "\([a-z-]*\)".*{ "\([a-z-]*\
 	"$(sed -n '/^\.Ss Classes/,/^\.Ss What/s/^\.It Cm //p' "$top/man/kvmft-stuck.1" | sort)" "the manual has all classes"
 # The cost of the shipped program, without set-up, whose time is counted apart.
 plain=${KVMFT_PLAIN:-$top/build/kvmft}
-"$plain" stuck --vm "$vm" --seconds 6 >/dev/null 2>&1 &
+"$plain" stuck --vm "$vm" --duration 6 >/dev/null 2>&1 &
 recorder=$!
 sleep 1.5
 read -r from _ <"/proc/$recorder/schedstat"
@@ -321,7 +321,7 @@ hangs "a page that does not come" blocked stuck 'asleep in handle_userfault, cal
 ends
 # A hostile VMM: a file whose name ends as that of the vCPU's page does. It could be one that never comes.
 start --code e680ebfc --decoy "$tmp/anon_inode:kvm-vcpu:0"
-run timeout -s KILL 20 "$kvmft" stuck --vm "$vm" --seconds 1
+run timeout -s KILL 20 "$kvmft" stuck --vm "$vm" --duration 1
 status_is 0 "a decoy of the vCPU's page: answered"
 out_has 'asleep in ' "... as of a VMM that sleeps"
 is "$(grep -c 'KVM_RUN had returned' "$out")" 0 "... nothing is read from it"
@@ -330,7 +330,7 @@ ends
 # ---- what is not stuck ----
 
 start --vcpus 2 --pause 20000
-run "$kvmft" stuck --vm "$vm" --seconds 1
+run "$kvmft" stuck --vm "$vm" --duration 1
 out_has "^$vm-.*: running\$" "a VM that works is not stuck"
 is "$(grep -cE '^  vCPU [01], thread [0-9]+: (running|idle)$' "$out")" 2 "... nor are its vCPUs"
 run env KVMFT="$kvmft" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" "$vm"
@@ -349,7 +349,7 @@ watching()
 	sleep 2
 }
 
-"$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
+"$kvmft" stuck --vm "$vm" --duration 60 >"$out" 2>"$err" &
 recorder=$!
 watching
 kill -INT "$recorder"
@@ -358,7 +358,7 @@ is "$?" 0 "Ctrl-C: what was seen until then"
 err_has 'ended by a signal' "... is reported"
 out_has '^  vCPU 1, thread' "... and shown"
 nothing_left "Ctrl-C"
-"$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &
+"$kvmft" stuck --vm "$vm" --duration 60 >"$out" 2>"$err" &
 recorder=$!
 watching
 kill -KILL "$recorder"

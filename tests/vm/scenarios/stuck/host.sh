@@ -35,7 +35,7 @@ arm64)
 	# jmp .; cli, hlt; mov %al, 0x20000, jmp -9
 	irqchip=--irqchip spin=ebfe halt=faf4 mmio=88042500000200ebf7 mmio_at=0x20000
 	# The host gets no interrupts while a guest runs that began with interrupts off: sti.
-	[ "$RIG_CPU" != intel ] || busy="--seconds 1" spin=fbebfe \
+	[ "$RIG_CPU" != intel ] || busy="--duration 1" spin=fbebfe \
 		steps="spin halt deaf lost port msr no_page vmm vmm_d starved healthy guest off"
 	;;
 esac
@@ -69,7 +69,7 @@ asks()
 	all=$took besides=0 asked=$name sel=$2
 	if [ "$all" -gt 500 ]; then
 		shift
-		once "$asked.short" "$@" --seconds 0.2
+		once "$asked.short" "$@" --duration 0.2
 		besides=$((took - 20)) name=$asked
 		note "... of which some $besides/100 s are for more than looking"
 	fi
@@ -135,7 +135,7 @@ step_spin()
 step_nosyms()
 {
 	small nosyms --code $spin
-	asks nosyms "$vm" --seconds 1
+	asks nosyms "$vm" --duration 1
 	says nosyms spinning 'at 0xffffffff81001000: .* in that page'
 	ends
 }
@@ -253,7 +253,7 @@ step_shared()
 step_killed()
 {
 	small killed --code e480ebfc
-	"$KVMFT" stuck --vm "$vm" --engine hist --seconds 30 >/dev/null 2>&1 &
+	"$KVMFT" stuck --vm "$vm" --engine hist --duration 30 >/dev/null 2>&1 &
 	pid=$!
 	wait_until 20 sh -c 'grep -qs guest_rip /sys/kernel/tracing/instances/kvmft.*/events/kvm/kvm_exit/trigger' ||
 		fail "killed: no trigger"
@@ -412,7 +412,7 @@ step_healthy()
 			names="--guest-kallsyms kallsyms-busy"
 			[ $((n % 2)) = 0 ] || names=
 			# shellcheck disable=SC2086 # options
-			"$KVMFT" stuck --vm busy --seconds "${RUN_SECONDS:-0.5}" ${ENGINE:+--engine "$ENGINE"} $names >one.out 2>&1
+			"$KVMFT" stuck --vm busy --duration "${RUN_SECONDS:-0.5}" ${ENGINE:+--engine "$ENGINE"} $names >one.out 2>&1
 			sed -n 's/^  vCPU 0.*: //p' one.out >>healthy.all
 			grep -qE 'vCPU 0.*: (running|idle|in-guest)$' one.out || sed 's/^/# /' one.out
 		done
@@ -435,7 +435,7 @@ step_healthy()
 step_guest()
 {
 	boots vm1
-	asks healthy vm1 --seconds 2 --guest-kallsyms kallsyms-vm1
+	asks healthy vm1 --duration 2 --guest-kallsyms kallsyms-vm1
 	check "healthy: it gets on" sh -c "head -n 1 healthy.out | grep -q ': running\$'"
 	check "healthy: the class" grep -qE 'vCPU 0.*: (running|idle)$' healthy.out
 	guest_monitor vm1 stop >/dev/null
@@ -461,7 +461,7 @@ step_panic()
 	[ -n "$guest" ] || boots vm1
 	hangs panic
 	wait_until 60 grep -qs 'end Kernel panic' "$RESULTS/console-$guest.log" || note "no panic seen on the console"
-	asks panic "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
+	asks panic "$guest" --duration 2 --guest-kallsyms "kallsyms-$guest"
 	says panic spinning 'at (__?delay|delay_|panic|__const_udelay|__timer_delay|read_tsc|arch_counter)[a-z_]*\+0x'
 	guest_kill "$guest"
 	# The rig looks for panics in consoles, and this one was asked for.
@@ -475,7 +475,7 @@ step_off()
 	[ -n "$guest" ] || boots vm2
 	hangs halt
 	sleep 5
-	asks off "$guest" --seconds 2 --guest-kallsyms "kallsyms-$guest"
+	asks off "$guest" --duration 2 --guest-kallsyms "kallsyms-$guest"
 	case $RIG_CPU in
 	arm64) says off spinning 'at machine_halt\+0x' ;;
 	*) says off halted ;;
