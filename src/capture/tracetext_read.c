@@ -646,14 +646,14 @@ static void say_lacks(struct tracetext *t)
 		{ t->kind == TT_NS && t->digits < 9, grain },
 		{ t->kind == TT_NO_TIME, "no times: its lines are numbered" },
 		{ cap_in_tsc(t->c), "its times grow as a TSC's do, and are read as x86-tsc" },
-		{ t->blind, "kvm_exit does not have its vCPU" },
+		{ t->blind, "its kvm_exit lines do not name the vCPU" },
 		{ t->no_thread, "lines have no thread: KVM's get their vCPU's number and 1" },
 		{ t->no_cpu, "lines have no CPU, and count as of CPU 0" },
 	};
 
 	for (unsigned int i = t->digits; t->kind == TT_NS && i < 9; i++)
 		t->c->grain = MAX(t->c->grain, (uint64_t)1) * 10;
-	snprintf(grain, sizeof(grain), "its times are of %s: what is shorter cannot be told",
+	snprintf(grain, sizeof(grain), "its times are in steps of %s: shorter ones are not known",
 		 str_ns(unit, sizeof(unit), t->c->grain));
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i].is)

@@ -60,7 +60,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 	exit_names_init(&names, event_format(v->p->map->fmt, EV_EXIT), NULL);
 	if (names.own)
 		return err_lack(err, ENODATA,
-				"%s: advise has rules for x86 alone: `kvmft report` has its exits",
+				"%s: advise has rules for x86 hosts only; `kvmft report` shows its exits",
 				path);
 	if (!v->p->map->nvm)
 		return err_lack(err, ENODATA,
@@ -181,11 +181,10 @@ const struct cmd cmd_advise = {
 	.summary = "which settings cost guests how much, and what to change",
 	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
-		"Reads a host's capture and says of each VM which settings of the host, of its VMM or of\n"
-		"itself cost more than a hundredth of a CPU: how often, how much, by what; what to type for\n"
-		"QEMU, libvirt or the host, and what that saves. What was not recorded is not judged, and\n"
-		"named. Without HOST it records this host first. Exit status: 0, whatever it finds; 3 if\n"
-		"events were lost.",
+		"Says which settings of a host, a VMM or a guest cost more than a hundredth of a CPU: how\n"
+		"often, how much and by what; what to type for QEMU, libvirt or the host; and what that\n"
+		"saves. Rules whose events were not recorded are named. Without HOST it records this host\n"
+		"first. Exit status: 0, whatever it finds; 3 if events were lost.",
 	.examples = "  kvmft advise -d 30\n"
 		    "  kvmft record -e default -e mem -d 10 -o host && kvmft advise host\n"
 		    "  kvmft advise --vm vm1 host.dat\n"

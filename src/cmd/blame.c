@@ -224,10 +224,11 @@ static int no_spikes(const struct blame_cmd *m)
 	if (!blame_saw_vcpu(m->b.b, -1) && hostmap_floating(m->v.p->map))
 		return err_lack(m->v.err, ENODATA, "%s: " HOSTMAP_FLOATING,
 				hostmap_floating(m->v.p->map));
-	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
-		return o->vcpu.set ? err_set(m->v.err, ENODATA, "no event of a vCPU that --vcpu names was found")
-				   : err_lack(m->v.err, ENODATA, "no event of a vCPU was found: no VM ran, or "
-					      "kvm_entry and kvm_exit were not recorded (see kvmft check)");
+	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu) && o->vcpu.set)
+		return err_set(m->v.err, ENODATA, "no event of a vCPU that --vcpu names was found");
+	if (!blame_saw_vcpu(m->b.b, -1) || (!m->v.p->map->entries && !blame_measured(m->b.b)))
+		return err_lack(m->v.err, ENODATA, "no entry of a vCPU was found: no VM ran, or "
+				"kvm_entry and kvm_exit were not recorded (see kvmft check)");
 	if (m->b.o.spans.from && blame_spans_unmet(m->b.b, &b))
 		return err_lack(m->v.err, ENODATA, "%s", b.s);
 	if (o->at)

@@ -157,10 +157,10 @@ const struct cmd cmd_boot = {
 	.summary = "where the time of a VM's boot went, by its host",
 	.args = "HOST [HOST]",
 	.description =
-		"Takes a VM's boot apart, from the exec of its VMM to a marker: phases, each with the event\n"
-		"that begins it, and what the guest, KVM, the VMM, the disk and others took of it. Of a VM\n"
-		"whose state was loaded: from its first entry on. Two recordings are printed beside each\n"
-		"other. Record from before the VMM starts:\n\n"
+		"Divides a VM's boot, from the exec of its VMM to a marker, into phases: the event that\n"
+		"begins each, and the time that the guest, KVM, the VMM, the disk and others took of it. A\n"
+		"VM that was restored from a file begins at its first entry. Two recordings are printed\n"
+		"side by side. Record from before the VMM starts:\n\n"
 		"kvmft record -e default -e mem -e boot -- qemu-system-x86_64 ...",
 	.examples = "  kvmft boot kvmft.data\n"
 		    "  kvmft boot --until 'kvm_pio/port == 0xf4/' host\n"

@@ -29,7 +29,7 @@ static const struct opt clock_options[] = {
 		      "clock of all times (default: ns since the recording began; of this host now:\n"
 		      "realtime)"),
 	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
-	       "of this host: go on, and print a line for what happens"),
+	       "keep watching this host, and print a line when something happens"),
 	LIVE_OPTION(struct clock_opts, live),
 	OPT_END,
 };
@@ -89,7 +89,7 @@ static int clock_open(struct view *v, const struct clock_opts *o, int argc, char
 	if (other || (!p->map->nvm && !o->watch))
 		ret = err_lack(
 			err, ENODATA,
-			other     ? "%s: guests' clocks are known of x86 alone (arm64: no CNTVOFF)"
+			other     ? "%s: only guests of x86 hosts have clocks that it can check (arm64 records no CNTVOFF)"
 			: o->live ? "no VM runs here"
 				  : "%s: no VM ran: record kvm_entry on the host while one does",
 			p->host.cap->path);
@@ -279,10 +279,10 @@ const struct cmd cmd_clock = {
 	.summary = "whether guests' clocks are right, and if not, what happened",
 	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
-		"Reads a host's capture, and those of guests if there are any, and says of each VM whether\n"
-		"its TSCs, its kvmclock and what it reads them by are well, ill, or cannot be judged by what\n"
-		"was recorded. Without HOST it records this host for 0.25 s, or as long as it watches. Exit\n"
-		"status: 0 well, 1 ill, 4 cannot tell.",
+		"Checks the TSCs, kvmclock and clocksource of each VM, from a capture of its host, and of\n"
+		"the guest where there is one: they are well, ill, or what was recorded cannot tell.\n"
+		"Without HOST it records this host for 0.25 s, or as long as it watches. Exit status:\n"
+		"0 well, 1 ill, 4 cannot tell.",
 	.examples = "  kvmft clock --vm vm1\n"
 		    "  kvmft clock --watch\n"
 		    "  kvmft clock host\n"

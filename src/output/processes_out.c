@@ -74,8 +74,8 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	cell_str(o, IN_ALL | COL_LEFT | (v->named ? 0 : COL_HIDE), "name", "Name", r->name);
 	time_cell(o, v, 0, "cpu", v->khz ? "CPU ms" : "CPU cycles",
 		  o->head || !is_vague(v, r) ? "" : "~", r->cpu);
-	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "at least", "", r->least);
-	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "at most", "",
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_least", "At least", "", r->least);
+	time_cell(o, v, v->tasks ? COL_HIDE : 0, "at_most", "At most", "",
 		  o->head ? 0 : at_most(v, r));
 	cell_u64(o, IN_ALL, "exits", "Exits", true, r->exits);
 	cell_str(o, IN_ALL | COL_LEFT, "top_exit", "Most are", process_reason_text(v, top, name));
@@ -83,8 +83,8 @@ static void process_cells(struct row *o, const void *ctx, size_t i)
 	cell_u64(o, IN_ALL | COL_DROP2, "faults", "Faults", true, r->faults);
 	cell_u64(o, IN_ALL | COL_DROP2 | (v->p->has_async ? 0 : COL_HIDE), "async_faults", "Async",
 		 v->p->has_async, r->async);
-	time_cell(o, v, COL_DROP1, "in_exits", "in exits", "", r->spent);
-	time_cell(o, v, COL_DROP1, "stolen", "stolen", v->p->has_sched ? "" : NULL, r->stolen);
+	time_cell(o, v, COL_DROP1, "in_exits", "In exits", "", r->spent);
+	time_cell(o, v, COL_DROP1, "stolen", "Stolen", v->p->has_sched ? "" : NULL, r->stolen);
 	if (!v->tasks) {
 		row_u64(o, "judged", v->named, r->judged);
 		row_u64(o, "agree", v->named, r->agree);

@@ -127,7 +127,7 @@ bool vm_vmm_is_qemu(const char *vmm)
 	       !strcmp(vmm, "qemu");
 }
 
-#define EMULATES "the QEMU with PID %u does not use KVM, which tells nothing of it"
+#define EMULATES "the QEMU with PID %u does not use KVM, so KVM has no events of it"
 
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 {

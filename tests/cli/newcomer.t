@@ -132,7 +132,15 @@ for cpu in no-vm/seg000000/cpu*; do
 done
 run "$kvmft" blame no-vm
 status_is 4 "blame where no VM ran: it cannot be told"
-err_has 'no event of a vCPU was found: no VM ran, or ' "... why"
+err_has 'no entry of a vCPU was found: no VM ran, or ' "... why"
+{
+	printf 'event kvm kvm_entry 302 u32:vcpu_id\nevent kvm kvm_exit 303 u32:exit_reason u64:guest_rip u32:isa\n'
+	grep -vE '^[^#].* kvm_(entry|exit|inj_virq)( |$)' "$golden/latency-host.txt"
+} >pvm.txt
+"$mkcap" --capture pvm pvm.txt
+run "$kvmft" blame pvm
+status_is 4 "... nor where KVM raises no entry, as PVM"
+err_has 'kvm_entry and kvm_exit were not recorded' "... why"
 
 # ---- windows ----
 

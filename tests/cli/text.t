@@ -60,7 +60,7 @@ if command -v trace-cmd >/dev/null; then
 			# shellcheck disable=SC2086
 			trace-cmd report $o "$tmp/$f.dat" >"$tmp/tc.txt" 2>/dev/null
 			run "$kvmft" report --per all "$tmp/tc.txt"
-			err_has 'its times are of 1 us: what is shorter cannot be told' "... without -t: says how exact"
+			err_has 'its times are in steps of 1 us: shorter ones are not known' "... without -t: says how exact"
 			counts "$out" >"$tmp/have"
 			"$kvmft" report --per all "$tmp/$f.dat" 2>/dev/null >"$tmp/want"
 			counts "$tmp/want" >"$tmp/want.counts"
@@ -350,7 +350,7 @@ form "flags of seven characters, 5, 4 and none" 0 <<-E
 	 qemu-kvm-12    [000] 1.000004: kvm_exit: reason EPT_VIOLATION rip 0x1 info 0 0
 E
 is "$(grep -c '^qemu-kvm-12 ' "$tmp/lines")" 4 "... all lines"
-err_has 'kvm_exit does not have its vCPU' "... says what is missing"
+err_has 'its kvm_exit lines do not name the vCPU' "... says what is missing"
 is "$(grep -c 'its vCPU' "$err")" 1 "... once"
 
 form "the head says what was overwritten, lines what was lost" 3 <<-E
