@@ -478,7 +478,7 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	uint8_t *to;
 	uint32_t have, len, later;
 	char buf[128];
-	uint64_t at, ref, before = t->last;
+	uint64_t at, ref, breaks, before = t->last;
 	int ret;
 
 	if (l->lost)
@@ -499,16 +499,21 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	}
 	t->variants += shape->variant;
 	at = place_line(t, l);
+	breaks = cpu->breaks;
 	ret = mark_break(t, cpu, before, at);
 	if (ret)
 		return ret;
 	t->no_cpu += !l->has_cpu;
 	if (cpu->nstretch && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
-	if (!cpu->nstretch || at < cpu->last) {
+	/* Back, or far ahead: there another excerpt may have to be put in. */
+	if (!cpu->nstretch || at < cpu->last || at - cpu->last > BREAK || breaks != cpu->breaks) {
 		const struct tt_stretch s = { .first = at };
 
-		t->backwards += cpu->nstretch > 0;
+		t->backwards += cpu->nstretch && at < cpu->last;
+		ret = cpu->w.open ? subbuf_write_end(&cpu->w) : 0;
+		if (ret)
+			return ret;
 		xarray_add(&cpu->stretch, &cpu->nstretch, &cpu->stretch_cap, &s, sizeof(s));
 		t->first = MIN(t->first, at);
 	}
@@ -827,7 +832,8 @@ static void order_blocks(struct tt_cpu *cpu)
 		if (s == cpu->nstretch || v[i].first != cpu->stretch[s].first)
 			continue;
 		/* as subbuf_write_lost() says that events were lost */
-		if (v[i].first > last && v[i].first - last > BREAK)
+		if (v[i].first > last && v[i].first - last > BREAK &&
+		    v[i].at != (i ? v[i - 1].at + 1 : 0))
 			cpu->block[i][11] |= 0x80;
 		last = MAX(last, cpu->stretch[s].last);
 		s++;

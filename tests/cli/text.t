@@ -726,6 +726,13 @@ E
 is "$(grep -n 'LOST EVENTS of this CPU, their number is unknown' "$tmp/lines" | cut -d: -f1)" 4 "... between which lines are missing"
 run "$kvmft" report "$tmp/form.txt"
 out_has 'HLT +1 +100.00% +100.00% +3.00us +3.00us' "... so that nothing is paired"
+for t in 1 21 11 31; do
+	echo " a-1 [0] $t.000001: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0"
+	echo " a-1 [0] $t.000004: kvm_entry: vcpu 0, rip 0x1"
+done >"$tmp/four.txt"
+form "... one that belongs between two others" 3 <"$tmp/four.txt"
+is "$(sed '/LOST/d; s/.*\] *//; s/ .*//' "$tmp/lines" | tr '\n' ' ')" "1.000001000 1.000004000 11.000001000 11.000004000 21.000001000 \
+21.000004000 31.000001000 31.000004000 " "... is put there"
 awk 'BEGIN { for (i = 0; i < 60; i++) printf(" a-1 [0] 1.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", 3 * i) }' >"$tmp/one.txt"
 { cat "$tmp/one.txt"; sed 's/a-1/b-2/; s/: kvm/1&/' "$tmp/one.txt"; } >"$tmp/form.txt"
 run "$kvmft" report "$tmp/form.txt"
