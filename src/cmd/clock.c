@@ -89,7 +89,8 @@ static int clock_open(struct view *v, const struct clock_opts *o, int argc, char
 	if (other || (!p->map->nvm && !o->watch))
 		ret = err_lack(
 			err, ENODATA,
-			other     ? "%s: only guests of x86 hosts have clocks that it can check (arm64 records no CNTVOFF)"
+			other     ? "%s: only clocks of x86 guests can be checked (arm64 records "
+				    "no CNTVOFF)"
 			: o->live ? "no VM runs here"
 				  : "%s: no VM ran: record kvm_entry on the host while one does",
 			p->host.cap->path);

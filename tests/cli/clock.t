@@ -714,7 +714,7 @@ err_has 'record kvm_entry on the host' "... what to do"
 "$mkcap" --capture "$tmp/arm" "$tmp/arm.text"
 run "$kvmft" clock "$tmp/arm"
 status_is 4 "an arm64 host"
-err_has "only guests of x86 hosts have clocks that it can check" "... what is not known there"
+err_has "only clocks of x86 guests can be checked" "... what is not known there"
 {
 	echo "event kvm kvm_exit 901 u32:ret u32:esr_ec u64:vcpu_pc"
 	echo "meta vm id=100-12 pid=100 fd=12 name=vm1"
@@ -725,7 +725,7 @@ err_has "only guests of x86 hosts have clocks that it can check" "... what is no
 rm -rf "$tmp/arm" && "$mkcap" --capture "$tmp/arm" "$tmp/arm.text"
 run "$kvmft" clock "$tmp/arm"
 status_is 4 "... that does not say that it is one, as in a trace.dat"
-err_has "only guests of x86 hosts have clocks that it can check" "... is known by its exits"
+err_has "only clocks of x86 guests can be checked" "... is known by its exits"
 # ---- more vCPUs and records than any host has ----
 
 {

@@ -351,7 +351,7 @@ form "flags of seven characters, 5, 4 and none" 0 <<-E
 E
 is "$(grep -c '^qemu-kvm-12 ' "$tmp/lines")" 4 "... all lines"
 err_has 'its kvm_exit lines do not name the vCPU' "... says what is missing"
-is "$(grep -c 'its vCPU' "$err")" 1 "... once"
+is "$(grep -c 'name the vCPU' "$err")" 1 "... once"
 
 form "the head says what was overwritten, lines what was lost" 3 <<-E
 	# entries-in-buffer/entries-written: 2/9   #P:4
