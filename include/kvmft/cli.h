@@ -197,7 +197,7 @@ extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 void cli_say(const char *cmd, const char *text);
 /* The note_fn of the commands: "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
-/* What record writes by default; and for a message of a command that wants an operand, if it is here. */
+/* What record writes by default; what the message of a command without an operand says of it. */
 #define DEFAULT_INPUT "kvmft.data"
 const char *cli_input_here(void);
 /* For remarks, which say nothing of losses or errors: cli_note() or, with -q, nothing. */

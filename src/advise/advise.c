@@ -382,6 +382,16 @@ void advise_free(struct advise *a)
 	free(a);
 }
 
+static void advise_idle(struct advise *a, uint64_t cpu, uint32_t state)
+{
+	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
+		xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
+		a->idle[a->ncpu++] = UNKNOWN;
+	}
+	if (cpu < a->ncpu)
+		a->idle[cpu] = state;
+}
+
 void advise_feed(void *advise, const struct tl_item *i)
 {
 	struct advise *a = advise;
@@ -411,14 +421,7 @@ void advise_feed(void *advise, const struct tl_item *i)
 		v->woken = i->host;
 		v->idle = what < a->ncpu ? a->idle[what] : UNKNOWN;
 		return;
-	case EV_CPU_IDLE:
-		while (a->ncpu <= what && what < CAPTURE_MAX_CPUS) {
-			xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
-			a->idle[a->ncpu++] = UNKNOWN;
-		}
-		if (what < a->ncpu)
-			a->idle[what] = (uint32_t)how;
-		return;
+	case EV_CPU_IDLE: advise_idle(a, what, (uint32_t)how); return;
 	case EV_SET_IRQ:
 	case EV_APICV_INHIBIT:
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);

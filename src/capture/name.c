@@ -295,7 +295,7 @@ void capw_name_drop(const struct capw_name *n)
 
 	if (n->taken || !n->temp[0])
 		return;
-	/* Of capw_name_init() it is ours: cut off as it was made, it may not look like a capture. */
+	/* capw_name_init() made it: cut off meanwhile, it may not look like a capture. */
 	if (n->name[0] && !fstatat(n->dir, n->temp, &st, AT_SYMLINK_NOFOLLOW) &&
 	    st.st_uid == geteuid())
 		(void)!walk_tree(n->dir, n->temp, 0, NULL);

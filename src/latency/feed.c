@@ -457,6 +457,12 @@ static bool is_of_thread(enum event_role kind)
 	       kind != EV_VGIC && kind != EV_DOORBELL && kind != EV_GA_LOG;
 }
 
+static void left_to_kvm(struct lat *l, const struct lat_vcpu *v, bool ipi)
+{
+	if (v)
+		lat_count(l, v, LAT_T_IRQ, ipi ? IRQ_AVIC_IPIS : IRQ_AVIC_ACCESSES);
+}
+
 static void feed_host(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = NULL;
@@ -513,13 +519,7 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 	case EV_DOORBELL:
 	case EV_GA_LOG: lat_irq_avic(l, in); return;
 	case EV_AVIC_IPI:
-		if (v)
-			lat_count(l, v, LAT_T_IRQ, IRQ_AVIC_IPIS);
-		return;
-	case EV_AVIC_ACCESS:
-		if (v)
-			lat_count(l, v, LAT_T_IRQ, IRQ_AVIC_ACCESSES);
-		return;
+	case EV_AVIC_ACCESS: left_to_kvm(l, v, in->kind == EV_AVIC_IPI); return;
 	case EV_EXIT: l->svm = in->f[1] == EXIT_ISA_SVM; return;
 	case EV_INJECT:
 		if (v)

@@ -194,7 +194,7 @@ void exits_who_changed(struct exits_run *x)
 
 	while (read(x->inotify_fd, buf, sizeof(buf)) > 0)
 		;
-	/* A look that is due soon is not put off, or whoever makes VMs all the time hides others. */
+	/* A look that is due soon is not put off: who makes VMs all the time would hide others. */
 	if (!x->rescan_ns || x->rescan_step > RESCAN_FIRST)
 		x->rescan_ns = util_now_ns() + RESCAN_FIRST;
 	x->rescan_step = RESCAN_FIRST;

@@ -392,7 +392,8 @@ static void peek(struct stuck *s, struct stuck_vcpu *c)
 
 	if (c->vm->pid != s->peeked) {
 		s->peek_ms = MAX(s->patience_ms / 2, VM_PATIENCE_LEAST_MS);
-		for (const struct stuck_vcpu *i = c; i < s->vcpu + s->n && i->vm->pid == c->vm->pid; i++)
+		for (const struct stuck_vcpu *i = c; i < s->vcpu + s->n && i->vm->pid == c->vm->pid;
+		     i++)
 			s->peek_ms = i->obs.at[STUCK_AT_WAIT] ? 0 : s->peek_ms;
 	}
 	s->peeked = c->vm->pid;

@@ -84,7 +84,8 @@ struct stuck_vcpu *stuck_vcpu_find(const struct stuck *s, const struct vm *vm, u
 	const size_t at = COUNT_BEFORE(i, s->n, v[i].vm < vm ||
 				       (v[i].vm == vm && v[i].vcpu->id < id));
 
-	return at < s->n && s->vcpu[at].vm == vm && s->vcpu[at].vcpu->id == id ? &s->vcpu[at] : NULL;
+	return at < s->n && s->vcpu[at].vm == vm && s->vcpu[at].vcpu->id == id ? &s->vcpu[at]
+									       : NULL;
 }
 
 /* An interrupt for the vCPU with the id f[0]: of the VM of the thread that it came from. */

@@ -343,7 +343,7 @@ struct scan {
 	struct vm_list *list;
 	struct vm_procs procs;
 	struct u64map claimed;	 /* by process and descriptor: those of a VM of the list */
-	struct u64map unclaimed; /* by descriptor: number of the others, and all their PIDs by XOR */
+	struct u64map unclaimed; /* by descriptor: how many others, and their PIDs by XOR */
 	size_t compared;	 /* descriptors with each other */
 	uint32_t locked;	 /* the last process that did not let us read its command line */
 	int error;
@@ -571,7 +571,7 @@ static enum same find_same(struct scan *s, uint32_t pid, uint32_t fd, struct vm 
 
 		if (!other->pid_sure)
 			continue;
-		/* Somebody has so many that each is compared with: what this one is stays unknown. */
+		/* Somebody has too many to compare each with: what this one is stays unknown. */
 		if (++s->compared > COMPARED_MAX) {
 			s->list->truncated = true;
 			return SAME_YES;
