@@ -122,7 +122,6 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
 void fmt_stacks_free(struct fmt *f);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);
-/* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);
 
 /* ---- plans ---- */
@@ -270,8 +269,6 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 
 /* fmt_print.c: fills step, room and room_len from the segments. */
 void plan_lower(struct fmt_plan *p);
-/* fmt_plan.c: one segment, literal or conversion, at p: there is room for the plan's line. */
-char *plan_segment(const struct pseg *s, const struct rec *rec, char *p);
 /* The entry of a P_SYMBOL with that value, or NULL. */
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */
