@@ -121,8 +121,6 @@ struct sdt_plan {
 int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 		 const struct sdt_want *w, size_t n, size_t max) __must_check;
 void sdt_plan_free(struct sdt_plan *p);
-/* Does the want mean this marker? */
-bool sdt_want_match(const struct sdt_want *w, const struct sdt_marker *m);
 
 /*
  * "BINARY[:PROVIDER[:MARKER]][,argN:TYPE]...[/FILTER/]", for `record --sdt` and `qemu
