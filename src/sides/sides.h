@@ -5,8 +5,8 @@
  * run.c	the order in which sides begin and end, and the file that says so
  * start.c	--guest and what goes with it, the session's directory, the processes of sides begun
  * process.c	the processes of a side; kvmft receive
- * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it
- * push.c	a program for guests that have none
+ * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it; a program for
+ *		guests that have none
  */
 #pragma once
 
@@ -218,44 +218,10 @@ int side_store_confine(const struct capw *w, struct kvmft_err *err) __must_check
 /* What must stay free: as given, or so that a sender without end does not fill the disk. */
 uint64_t side_least_free(int dir, const struct opt_u64 *given);
 
-/* ---- agent.c: what it can do in its guest: run programs, read and write files ---- */
-
-#define AGENT_NONE UINT64_MAX /* no handle, no process */
-/* Bytes of a file for one request: in base64 still one word of a command (128 KiB). */
-#define AGENT_PIECE (64u << 10)
-
-struct agent {
-	const char *name;		    /* of the socket or command */
-	const struct remote_words *command; /* NULL: fd */
-	int fd;
-	int hangup;    /* hangs up when nobody wants the answers any more; -1 = none */
-	char in[65536]; /* what was received, from `at` to `have` */
-	size_t at, have;
-	struct sbuf answer;
-	struct kvmft_err *err; /* where failures are reported */
-	bool lacking;	       /* there is no such command here */
-};
-
-/* -EREMOTEIO: the agent refused. */
-int agent_open(struct agent *a, const struct side_spec *spec, int hangup,
-	       struct kvmft_err *err) __must_check;
-void agent_close(struct agent *a);
-
-int agent_file_open(struct agent *a, const char *path, const char *mode,
-		    uint64_t *handle) __must_check;
-int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n) __must_check;
-int agent_file_close(struct agent *a, uint64_t handle) __must_check;
-
-/*
- * Runs words, found in the agent's PATH, to its end: its exit status, with err set if that is not
- * 0. Its output goes to out if that is not NULL. Words and paths must need no escapes in JSON.
- */
-int agent_run(struct agent *a, const char *const *words, struct sbuf *out) __must_check;
+/* ---- agent.c ---- */
 
 /* The process that reaches a guest by its agent, with a command's files; an exit status. */
 int side_qga_main(const struct side_spec *spec, const char *program);
-
-/* ---- push.c ---- */
 
 /* Starts a process that copies the program there, and removes it when told, or when we end. */
 int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
@@ -264,6 +230,3 @@ int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_e
 int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
 /* runs: it runs there, and has removed itself; else it never will: what is left is removed. */
 void side_push_end(struct side *s, bool runs, note_fn *note);
-/* A name that nobody can guess, in a directory of a guest. */
-int side_random_name(char *buf, size_t size, const char *folder,
-		     struct kvmft_err *err) __must_check;
