@@ -12,7 +12,6 @@
  * stacks.c   the kernel's stacks at events, --stacks; names of a guest's functions, --symbols
  * cost.c     what an exit cost
  * helpers.c  processes beside the recorder; the QEMUs that were met
- * guard.c    environment, modules, privileges
  * qemu.c     --qemu, and the process that speaks to QEMU
  * probes.c   --sdt, -e net-id and --guest-processes
  * small.c    instead of these two, in the small build
@@ -401,10 +400,8 @@ int record_watch_tell(struct record *r, enum record_stage stage);
 /* The instance is gone: the watcher has nothing left to do. */
 void record_watch_end(struct record *r);
 
-/* ---- guard.c ---- */
+/* ---- record.c ---- */
 
-/* Refuses variables that would load foreign code; command ends with NULL. */
-int record_environment(char **command, struct kvmft_err *err);
 /*
  * Drops what is not needed from here on, for this thread and those started later. After the capture
  * and the instance exist and COMMAND was forked, before the draining threads.
