@@ -131,12 +131,18 @@ bool vm_vmm_is_qemu(const char *vmm)
 
 int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 {
-	const char *why = list->emulates ? TEXTF(EMULATES, list->emulates) : list->debugfs_text;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char hidden[160];
+	const char *const why[] = {
+		list->debugfs_text,
+		list->n_hidden ? vm_list_hidden(list, hidden, sizeof(hidden)) : NULL,
+		list->emulates ? TEXTF(EMULATES, list->emulates) : NULL,
+	};
 
-	return err_lack(err, ENOENT, "no VM runs here%s%s%s%s", why ? ": " : "", why ?: "",
-			!list->n_hidden ? "" : why ? "; " : ": ",
-			list->n_hidden ? vm_list_hidden(list, hidden, sizeof(hidden)) : "");
+	for (size_t i = 0; i < ARRAY_SIZE(why); i++)
+		if (why[i])
+			sbuf_addf(&b, "%s%s", b.len ? "; " : ": ", why[i]);
+	return err_lack(err, ENOENT, "no VM runs here%s", b.s ?: "");
 }
 
 int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,

@@ -129,6 +129,9 @@ if [ -d "$fs/instances" ]; then
 		want=absent
 		[ "${pair%%:*}" != kvm-events ] || want=LACKING
 		[ ! -e "$fs/${pair#*:}" ] || want=ok
+		# Whether a back end of its own raises them is not known.
+		[ "$pair $want" != "kvm-events:events/kvm/kvm_exit/id ok" ] ||
+			! find /sys/module -maxdepth 1 -name 'kvm_*' ! -name kvm_intel ! -name kvm_amd | grep -q . || want=unknown
 		is "$(item "${pair%%:*}")" "$want" "${pair%%:*}: $want, as ${pair#*:} is"
 	done
 	# and what it promises is kept
@@ -152,7 +155,7 @@ if [ -e /dev/kvm ] && [ -d "$fs/instances" ]; then
 	0 | 3) out_has '^alignment    aligned ' "--prove: aligned" ;;
 	*) status_is 4 "--prove: this KVM cannot be tried" && err_has '^kvmft check: .*(KVM|guest)' "... and why" ;;
 	esac
-	kept="$rc $(cat "$err")"
+	kept="$rc $(sed 's/ that it raised.*//' "$err")"
 	ok "... the recording is kept" [ -s "$tmp/kept/host/meta" ]
 	run "$kvmft" check --prove -o "$tmp/kept"
 	status_is 1 "... and not written over"
@@ -178,7 +181,7 @@ if [ -e /dev/kvm ] && [ -d "$fs/instances" ]; then
 	done | sort | uniq -d >"$tmp/pipes"
 	mv "$tmp/theirs/p" "$tmp/theirs/away" && mv "$tmp/forged" "$tmp/theirs/p"
 	wait $proving
-	is "$? $(cat "$err")" "$kept" "--prove reads what it recorded, wherever that was moved to"
+	is "$? $(sed 's/ that it raised.*//' "$err")" "$kept" "--prove reads what it recorded, wherever that was moved to"
 	is "$(echo "$children" | wc -l | tr -d ' ') $(wc -l <"$tmp/sharing" | tr -d ' ')" "2 1" \
 		"... of guest and recorder, the recorder cannot write what the guest saw"
 	is "$(cat "$tmp/pipes")" "" "... nor to the pipes of the guest"
