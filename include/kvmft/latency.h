@@ -51,7 +51,7 @@ enum lat_table_id {
 /* Bit numbers of lat_opts.mem_by; the command's names are in lat_mem_by_names[]. */
 enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time, MEM_BY_move };
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
-#define LAT_GRAIN (UINT64_C(64) << 20) /* of the table by address, in bytes */
+#define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
 #define LAT_STAGES 16 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
@@ -152,6 +152,7 @@ struct lat_opts {
 	bool cases_only;  /* only what each() is told, of all but sched, and notes */
 	enum lat_waits_by { WAITS_BY_VM, WAITS_BY_VCPU, WAITS_BY_PROCESS } waits_by;
 	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
+	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
 	struct spans_opts spans;
 	/* If set, called with each case as it ends. */
 	void (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);

@@ -12,7 +12,7 @@ struct latency_opts {
 	struct sink_file file; /* first */
 	struct view_opts v;
 	const char *format;
-	struct opt_u64 vcpu, worst, context;
+	struct opt_u64 vcpu, worst, context, grain;
 	uint32_t by;
 	struct spans_opts spans;
 	bool all;
@@ -30,6 +30,8 @@ static const struct opt latency_options[] = {
 	       "how many of the worst are shown (default: 3; 0: none)"),
 	OPTION_LISTED(0, "by", OPT_WORDS, struct latency_opts, by, "LIST", lat_mem_by_names,
 		      "mem: group also by these (default: task,thread,move)"),
+	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
+	       "mem, --by gpa: memory per row (default: 64M)"),
 	OPTION(0, "host", OPT_LIST, struct latency_opts, v.host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	SPANS_OPTIONS(struct latency_opts, spans),
@@ -107,11 +109,16 @@ static int latency_check(struct latency *m, const char *kinds)
 				 CONTEXT_MAX);
 	m->lo.than_ns = o->v.than.v;
 	m->lo.worst = o->worst.v;
-	if (o->by && !m->lo.want[LAT_MEM])
-		return err_usage(m->v.err, "--by is only for mem");
+	m->lo.grain = o->grain.v;
+	if ((o->by || o->grain.set) && !m->lo.want[LAT_MEM])
+		return err_usage(m->v.err, "--by and --grain are only for mem");
 	for (unsigned int k = 0; k < LAT_KINDS && o->v.host.n; k++)
 		if (m->lo.want[k] != (k == LAT_MEM))
 			return err_usage(m->v.err, "--host is of mem alone");
+	if (o->grain.set && o->grain.v < 4096)
+		return err_usage(m->v.err, "--grain: at least 4096, a page");
+	if (o->grain.set && !(m->lo.mem_by >> (LAT_T_MEM_GPA - LAT_T_MEM_VCPU) & 1))
+		return err_usage(m->v.err, "--grain is only for --by gpa");
 	return only_vcpu(&o->vcpu, &m->lo.vcpu, m->v.err);
 }
 
@@ -383,7 +390,7 @@ const struct cmd cmd_latency = {
 		  "from any event to any other: from-event to-event key\n"
 		  "two clocks: host tsc-offset tsc-ratio solve\n"
 		  "QEMU's own events: qemu\n"
-		  "output: clock force",
+		  "output: clock grain force",
 	.first = &latency_kinds,
 	.syms = offsetof(struct latency_opts, v.syms),
 	PRINTS(struct latency_opts),

@@ -30,6 +30,12 @@ static const struct opt stuck_options[] = {
 		      "and the\n"
 		      "kernel for vCPUs that the ring shows too little of"),
 	FORMAT_OPTION(struct stuck_opts, stuck_formats),
+	{ .name = "seconds",
+	  .type = OPT_DURATION,
+	  .offset = offsetof(struct stuck_opts, c.ns),
+	  .arg = "N",
+	  .help = "-d",
+	  .flags = OPT_HIDDEN },
 	OPT_END,
 };
 

@@ -577,12 +577,12 @@ static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct 
 	if (by >> MEM_BY_task & 1)
 		mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c);
 	if (by >> MEM_BY_gpa & 1) {
-		uint64_t n = s->addr / LAT_GRAIN;
+		uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
 		bool known = s->tdp && s->has_addr;
 
 		g = lat_group_named(l, LAT_T_MEM_GPA, c->vm, known ? n : UINT64_MAX >> 11, &at,
-				    known ? "0x%" PRIx64 "-0x%" PRIx64 : "(not known)",
-				    n * LAT_GRAIN, n * LAT_GRAIN + LAT_GRAIN - 1);
+				    known ? "0x%" PRIx64 "-0x%" PRIx64 : "(not known)", n * grain,
+				    n * grain + grain - 1);
 		g->rest = !known;
 		mem_add(l, LAT_T_MEM_GPA, g, c);
 	}

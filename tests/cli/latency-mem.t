@@ -68,6 +68,12 @@ out_has '^mem,"","open at the end",counted,1,' "what did not end is counted"
 out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is distinguished"
 out_has '^mem,"one","userfaultfd",off-cpu,2,.*,0\.005,,' "... from waiting for a CPU"
 out_has '^mem,"one","copy-on-write",again,1,7\.600' "... and so is the guest, where KVM gave up for now"
+run "$kvmft" latency mem --by gpa --grain 2M --format csv -q "$tmp/host"
+is "$(rows mem-gpa | cut -d '|' -f 1,2)" "(not known)|1
+0x0-0x1fffff|25
+0x400000-0x5fffff|3
+0x600000-0x7fffff|1
+0xa00000-0xbfffff|1" "--grain"
 run "$kvmft" latency mem --format json -q "$tmp/host"
 status_is 0 "as JSON"
 if command -v python3 >/dev/null; then
@@ -176,4 +182,8 @@ status_is 2 "--by of no such table"
 err_has "option --by: 'colour' is not one of vcpu, task, gpa, thread, time, move" "... is reported"
 run "$kvmft" latency irq --by vcpu "$tmp/host"
 status_is 2 "--by without mem"
+run "$kvmft" latency mem --by gpa --grain 100 "$tmp/host"
+status_is 2 "--grain of less than a page"
+run "$kvmft" latency mem --grain 2M "$tmp/host"
+status_is 2 "--grain without --by gpa"
 finish

@@ -194,8 +194,8 @@ if command -v strace >/dev/null; then
 	is "$(sed '/PR_SET_SECCOMP/,$d' "$tmp/calls" | grep -c 'symbols"') $(sed '1,/PR_SET_SECCOMP/d' "$tmp/calls" | grep -c 'symbols"')" \
 		"1 1" "symbols are read by a confined process"
 fi
-run "$kvmft" stuck -i "$tmp/loop" --duration 2
-status_is 2 "--duration of a recording"
+run "$kvmft" stuck -i "$tmp/loop" --seconds 2
+status_is 2 "--seconds, which is -d, of a recording"
 run "$kvmft" stuck -i "$tmp/loop" --vm nosuch
 status_is 1 "a VM that is not in it"
 
