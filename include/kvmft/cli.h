@@ -150,9 +150,6 @@ const char *cli_gone(const char *of, const char *name, size_t n, int letter);
 
 /* Options of every command; their offset is that of the place's in struct cmd. */
 extern const struct opt cli_common[];
-/* The next option of a command after o (NULL: the first): its own, then common ones; or NULL. */
-const struct opt *opt_next(const struct cmd *c, const struct opt *o);
-bool opt_is_common(const struct opt *o);
 
 extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order help shows them */
 /* Names of those left out of this build (SMALL=1), NULL-terminated. */

@@ -84,8 +84,8 @@ static inline uint64_t clock_size(int64_t v)
 	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 }
 /*
- * The same of a khz below 2^44, whose tsc_khz_inverse() is known, for where it is done by the
- * million: multiplications instead of a division.
+ * Of a khz whose tsc_khz_inverse() is known, for where it is done by the million: multiplications
+ * instead of a division.
  */
 static inline uint64_t tsc_khz_inverse(uint64_t khz)
 {
@@ -100,12 +100,6 @@ static inline uint64_t tsc_khz_divide(uint64_t v, uint64_t khz, uint64_t inverse
 	return q + (v - q * khz >= khz);
 }
 
-static inline uint64_t tsc_cycles_to_ns_by(uint64_t cycles, uint64_t khz, uint64_t inverse)
-{
-	uint64_t ms = tsc_khz_divide(cycles, khz, inverse);
-
-	return ms * 1000000u + tsc_khz_divide((cycles - ms * khz) * 1000000u, khz, inverse);
-}
 /* ---- kvmclock: guest TSC <-> nanoseconds (pvclock.c) ------------------------------------ */
 
 enum {

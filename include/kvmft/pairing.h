@@ -238,9 +238,7 @@ int verify_judge(struct verify *v, struct kvmft_err *err) __must_check;
 const char *verify_reason(const struct verify_guest *g, const char *after);
 /* What the events say about the offsets, whether asked or not. */
 const struct solution *verify_solution(const struct verify_guest *g);
-void verify_text(const struct verify *v, struct sbuf *b);
-void verify_json(const struct verify *v, struct sbuf *b);
-void verify_csv(const struct verify *v, struct sbuf *b);
+void verify_print(const struct verify *v, const char *format, struct sbuf *b); /* cli_formats */
 
 /*
  * Captures that are still being recorded, as one time line that grows.

@@ -19,6 +19,12 @@
 #include "kvmft/timeline.h"
 #include "kvmft/qemu.h"
 
+/* As they are, if the TSC's rate is not known. */
+static inline uint64_t ns_or_cycles(uint64_t cycles, uint64_t khz)
+{
+	return khz ? tsc_cycles_to_ns(cycles, khz) : cycles;
+}
+
 /* ---- a report: text, JSON, CSV, metrics ---- */
 
 /* Which tables there are: one of all together, also one per VM, also one per vCPU. */
@@ -173,24 +179,22 @@ void diff_print(const struct diff_doc *d, const char *format, struct sbuf *b);
 
 /* ---- whether clocks are right ---- */
 
-/* width: of the terminal that a text is for; 0: none. */
-void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b);
-void clockcheck_json(const struct clockcheck *c, unsigned int width, struct sbuf *b);
+/* As "text", "json" or "openmetrics". width: of the terminal that a text is for; 0: none. */
+void clockcheck_print(const struct clockcheck *c, const char *format, unsigned int width,
+		      struct sbuf *b);
 /* A line of a finding, or of the verdict: NULL. As text, or JSON. */
 void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
 		     const struct clock_seen *s, bool json, struct sbuf *b);
-void clockcheck_metrics(const struct clockcheck *c, unsigned int width, struct sbuf *b);
 
 /* ---- settings that cost something ---- */
 
-void advise_text(const struct advise *a, unsigned int width, struct sbuf *b);
-void advise_json(const struct advise *a, unsigned int width, struct sbuf *b);
+void advise_print(const struct advise *a, const char *format, unsigned int width,
+		  struct sbuf *b); /* likewise */
 /* What a change saved, of what it was foretold to: "rule: ...". The first VM that is shown. */
 bool advise_shown(const struct advise *a, size_t vm);
 enum advise_kept { ADVISE_AS_FORETOLD, ADVISE_OTHERWISE, ADVISE_CANNOT_TELL };
 enum advise_kept advise_predicted(const struct advise *const a[2], const size_t vm[2],
 				  enum advice is, struct sbuf *b);
-void advise_metrics(const struct advise *a, unsigned int width, struct sbuf *b);
 
 /* ---- captures as trace.dat ---- */
 

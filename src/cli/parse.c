@@ -47,7 +47,7 @@ const struct opt cli_common[] = {
 #define COMMON_ALL  3 /* the first ones; others are of commands that have a place for them */
 #define COMMON_SYMS 4 /* from here on one after the other at that place */
 
-bool opt_is_common(const struct opt *o)
+static bool opt_is_common(const struct opt *o)
 {
 	return o >= cli_common && o < cli_common + ARRAY_SIZE(cli_common);
 }
@@ -70,7 +70,8 @@ static void *opt_field(const struct cmd *c, const struct opt *o, void *opts)
 	return at || !opt_is_common(o) ? (char *)opts + at : NULL;
 }
 
-const struct opt *opt_next(const struct cmd *c, const struct opt *o)
+/* The next option of a command after o (NULL: the first): its own, then common ones; or NULL. */
+static const struct opt *opt_next(const struct cmd *c, const struct opt *o)
 {
 	o = o ? o + 1 : c->opts;
 	if (!o->name && !opt_is_common(o) && !c->verbs)

@@ -10,13 +10,6 @@
 
 static const char *const advise_formats[] = { "text", "json", "openmetrics", NULL };
 
-static void (*const advise_print[])(const struct advise *a, unsigned int width,
-				    struct sbuf *b) = {
-	advise_text,
-	advise_json,
-	advise_metrics,
-};
-
 struct advise_opts {
 	struct sink_file file; /* first */
 	struct view_opts v;
@@ -102,7 +95,7 @@ static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		size_t vm = 0;
 
-		advise_print[MAX(o->format, 0)](d.a, o->file.page.width, &b);
+		advise_print(d.a, advise_formats[MAX(o->format, 0)], o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 		while (vm < d.a->n && !advise_shown(d.a, vm))
 			vm++;

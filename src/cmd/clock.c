@@ -11,10 +11,6 @@
 
 static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL };
 
-static void (*const clock_print[])(const struct clockcheck *c, unsigned int width,
-				   struct sbuf *b) = {
-	clockcheck_text, clockcheck_json, clockcheck_metrics };
-
 struct clock_opts {
 	struct sink_file file; /* first */
 	struct view_opts v;
@@ -265,7 +261,7 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		for (size_t i = 1; i < tl_sources(v.p->t); i++) /* how far its events can tell */
 			view_tell_alignment(&v, tl_source(v.p->t, i)->vm,
 					    tl_source(v.p->t, i)->label, o->v.quiet);
-		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
+		clockcheck_print(c, clock_formats[MAX(o->format, 0)], o->file.page.width, &b);
 		ret = sink_print(&b, o->file.page.f, err) ?: cli_flush(err);
 	}
 	code = ret ?: clock_exit(c);

@@ -240,7 +240,7 @@ struct many_doc {
  */
 int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err) __must_check;
 
-/* ---- what `kvmft report` has in files of its own ---- */
+/* ---- what report.c and latency.c have for each other ---- */
 
 struct process_opts {
 	char **captures; /* the host's, and the guests' */
@@ -260,4 +260,3 @@ int process_learn(struct view *v, struct processes *s);
 
 /* An exit code, or -errno with err. */
 int report_waits(const struct process_opts *o, struct kvmft_err *err);
-int report_by_process(const struct process_opts *o, struct kvmft_err *err);

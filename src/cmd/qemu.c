@@ -145,12 +145,13 @@ static const struct cmd cmd_qemu_events = {
 
 #define EVENTS_FILE_MAX (1u << 20)
 
-struct set_opts {
+/* Of what only asks a QEMU. */
+struct qemu_opts {
 	struct qemu_target target;
 };
 
-static const struct opt set_options[] = {
-	QEMU_TARGET_OPTIONS(struct set_opts, target),
+static const struct opt target_options[] = {
+	QEMU_TARGET_OPTIONS(struct qemu_opts, target),
 	OPT_END,
 };
 
@@ -220,7 +221,7 @@ static int set_report(const struct mon_events *before, const struct mon_events *
 
 static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	const struct set_opts *o = opts;
+	const struct qemu_opts *o = opts;
 	_cleanup_(mon_switches_free) struct mon_switches s = { 0 };
 	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 }, now = { 0 };
 	struct kvmft_err why = { .text = "" };
@@ -257,22 +258,13 @@ static const struct cmd cmd_qemu_set = {
 		"QEMU's -trace events=FILE: a pattern per line, # for comments, - in front to switch off.",
 	.examples = "  kvmft qemu set --vm vm1 'virtio_blk_*' on 'virtio_blk_data_plane*' off\n"
 		    "  kvmft qemu set --monitor /run/vm1.hmp events=my-events",
-	.opts = set_options,
-	.opts_size = sizeof(struct set_opts),
+	.opts = target_options,
+	.opts_size = sizeof(struct qemu_opts),
 	.run = set_run,
 	.max_args = -1,
 };
 
 /* ---- trace-file: of the back end "simple"; its command is one of HMP, which QMP passes on ---- */
-
-struct trace_file_opts {
-	struct qemu_target target;
-};
-
-static const struct opt trace_file_options[] = {
-	QEMU_TARGET_OPTIONS(struct trace_file_opts, target),
-	OPT_END,
-};
 
 /* Quoted as HMP reads it. */
 static int add_path(struct sbuf *line, const char *path, struct kvmft_err *err)
@@ -327,7 +319,7 @@ static bool answer_is_off(const struct sbuf *status)
 
 static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
-	const struct trace_file_opts *o = opts;
+	const struct qemu_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
 	bool was_off;
@@ -376,8 +368,8 @@ static const struct cmd cmd_qemu_trace_file = {
 		"flush\nbefore copying it: QEMU buffers 64 KiB. on after off empties it first.",
 	.examples = "  kvmft qemu trace-file --vm vm1 set /tmp/vm1.trace\n"
 		    "  kvmft qemu trace-file --vm vm1 flush",
-	.opts = trace_file_options,
-	.opts_size = sizeof(struct trace_file_opts),
+	.opts = target_options,
+	.opts_size = sizeof(struct qemu_opts),
 	.run = trace_file_run,
 	.max_args = 2,
 };

@@ -81,12 +81,6 @@ static void verify_close(struct verify *v)
 	runs_free(v->runs);
 }
 
-static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
-	[FORMAT_TEXT] = verify_text,
-	[FORMAT_JSON] = verify_json,
-	[FORMAT_CSV] = verify_csv,
-};
-
 static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
@@ -113,7 +107,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret) {
 		pairing_tell_assumed(v.p, cli_remarks(o->v.quiet));
-		verify_print[MAX(o->format, 0)](&v, &b);
+		verify_print(&v, cli_formats[MAX(o->format, 0)], &b);
 		ret = sink_print(&b, o->file.page.f, err);
 	}
 	ret = ret ?: cli_flush(err);

@@ -5,8 +5,7 @@
  *   report_open.c    opening: event plans, clock, notes; who is which vCPU
  *   report_walk.c    streams in, events in each thread's order out
  *   report_samples.c begin and end of samples, per thread; what their time was spent on
- *   report_table.c   samples by key; tables and pieces from that
- *   by_rip.c         places in guests, for opts.by_rip
+ *   report_table.c   samples by key, and by places in guests; tables and pieces from that
  */
 #pragma once
 
@@ -341,16 +340,13 @@ uint32_t report_thread_known(const struct report *r, int32_t tid);
 /* The vCPU of a thread from its kvm_entry. */
 void report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu);
 
-/* ---- by_rip.c ---- */
+/* ---- report_table.c: places in guests, for opts.by_rip ---- */
 
 struct by_rip *by_rip_new(void);
 void by_rip_free(struct by_rip *b); /* NULL is fine */
 /* The key of an exit with that key of the class; k: of its guest, NULL: not known. vm: or -1. */
 uint64_t by_rip_key(struct by_rip *b, int64_t vm, const struct ksyms *k, uint64_t rip,
 		    uint64_t reason);
-/* The class's key. */
-uint64_t by_rip_reason(const struct by_rip *b, uint64_t key);
-void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 
 /* ---- report_samples.c: cpu is the index of the stream ---- */
 

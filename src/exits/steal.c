@@ -28,22 +28,12 @@ static uint64_t steal_cell_key(struct steal *s, const struct steal_cell *c)
 	return hash_bytes(&s->key, c, offsetof(struct steal_cell, comm) + sizeof(c->comm));
 }
 
-static struct steal_cell *steal_cell_of(struct steal *s, const struct steal_cell *want)
-{
-	uint64_t *at = xu64map_at(&s->cell_at, steal_cell_key(s, want));
-
-	if (!*at) {
-		xarray_add(&s->cell, &s->ncell, &s->cell_cap, want, sizeof(*want));
-		*at = s->ncell;
-	}
-	return &s->cell[*at - 1];
-}
-
 /* task: NULL, none is known. */
 static void steal_add_time(struct steal *s, uint32_t vm, enum steal_kind kind,
 			   const struct steal_task *task, uint64_t ns)
 {
 	struct steal_cell want = { .vm = vm, .kind = kind, .by = STEAL_NONE };
+	uint64_t *at;
 
 	if (vm == STEAL_NONE || !ns)
 		return;
@@ -57,7 +47,12 @@ static void steal_add_time(struct steal *s, uint32_t vm, enum steal_kind kind,
 	    !u64map_get(&s->cell_at, steal_cell_key(s, &want), NULL))
 		want = (struct steal_cell){ .vm = vm, .kind = kind, .by = STEAL_NONE,
 					    .comm = "(others)" };
-	steal_cell_of(s, &want)->ns += ns;
+	at = xu64map_at(&s->cell_at, steal_cell_key(s, &want));
+	if (!*at) {
+		xarray_add(&s->cell, &s->ncell, &s->cell_cap, &want, sizeof(want));
+		*at = s->ncell;
+	}
+	s->cell[*at - 1].ns += ns;
 }
 
 /* ---- queues ---- */

@@ -216,7 +216,7 @@ static void add_unjudged(const struct advise *a, size_t vm, struct sbuf *b)
 		sbuf_add(b, "  not judged: clocks: `kvmft clock` says what that takes\n");
 }
 
-void advise_text(const struct advise *a, unsigned int width, struct sbuf *b)
+static void advise_text(const struct advise *a, unsigned int width, struct sbuf *b)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const struct advise_vm *v = &a->vm[i];
@@ -278,7 +278,7 @@ void advise_text(const struct advise *a, unsigned int width, struct sbuf *b)
 		sbuf_add(b, "events were lost: what they would have cost is not known\n");
 }
 
-void advise_json(const struct advise *a, unsigned int width __unused_arg, struct sbuf *b)
+static void advise_json(const struct advise *a, struct sbuf *b)
 {
 	uint64_t khz = a->cap->tsc_khz;
 	struct json j;
@@ -372,7 +372,7 @@ enum advise_kept advise_predicted(const struct advise *const a[2], const size_t 
 	return kept;
 }
 
-void advise_metrics(const struct advise *a, unsigned int width __unused_arg, struct sbuf *b)
+static void advise_metrics(const struct advise *a, struct sbuf *b)
 {
 	const struct hostmap_vm *vms = tl_hostmap(a->t)->vm;
 
@@ -395,4 +395,15 @@ void advise_metrics(const struct advise *a, unsigned int width __unused_arg, str
 		}
 	}
 	sbuf_add(b, "# EOF\n");
+}
+
+void advise_print(const struct advise *a, const char *format, unsigned int width,
+		  struct sbuf *b)
+{
+	if (!strcmp(format, "json"))
+		advise_json(a, b);
+	else if (!strcmp(format, "openmetrics"))
+		advise_metrics(a, b);
+	else
+		advise_text(a, width, b);
 }

@@ -14,16 +14,11 @@ static uint64_t khz(const struct blame_view *v)
 	return tl_source(v->t, 0)->cap->tsc_khz;
 }
 
-/* ns, or cycles as they are. */
-static uint64_t span(const struct blame_view *v, uint64_t cycles)
-{
-	return khz(v) ? tsc_cycles_to_ns(cycles, khz(v)) : cycles;
-}
-
 static char *blame_amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
 {
 	if (khz(v))
-		return str_ns_grain(buf, size, span(v, cycles), tl_hostmap(v->t)->cap->grain);
+		return str_ns_grain(buf, size, ns_or_cycles(cycles, khz(v)),
+				    tl_hostmap(v->t)->cap->grain);
 	snprintf(buf, size, "%" PRIu64 " cycles", cycles);
 	return buf;
 }
@@ -204,8 +199,8 @@ static void blame_group_cells(struct row *r, const void *ctx, size_t i)
 	cell_u64(r, IN_ALL, "spikes", "Spikes", true, g->n);
 	cell_text(r, 0, "Sum", "%s", blame_amount(x->v, text, sizeof(text), g->sum));
 	cell_text(r, 0, "Longest", "%s", blame_amount(x->v, text, sizeof(text), g->longest));
-	row_time(r, "sum", true, span(x->v, g->sum));
-	row_time(r, "longest", true, span(x->v, g->longest));
+	row_time(r, "sum", true, ns_or_cycles(g->sum, khz(x->v)));
+	row_time(r, "longest", true, ns_or_cycles(g->longest, khz(x->v)));
 }
 
 /* j: as a member of that, else as text or CSV. */
@@ -294,9 +289,9 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 	row_u64(r, ns ? "time_ns" : "time", placed, placed ? at : 0);
 	row_u64(r, "begin_host_tsc", true, s->begin);
 	row_u64(r, "end_host_tsc", true, s->end);
-	row_time(r, "length", true, span(v, length(s)));
+	row_time(r, "length", true, ns_or_cycles(length(s), khz(v)));
 	row_str(r, "cause", blame_causes[s->cause].name);
-	row_time(r, "cause_time", true, span(v, s->cause_time));
+	row_time(r, "cause_time", true, ns_or_cycles(s->cause_time, khz(v)));
 	row_bool(r, "sure", true, s->sure);
 }
 
@@ -338,7 +333,7 @@ static void blame_part_cells(struct row *r, const void *ctx, size_t i)
 		spike_columns(r, x->v, x->s);
 	row_str(r, json ? "cause" : "part", blame_causes[p->cause].name);
 	row_quoted(r, json ? "name" : "part_name", p->name);
-	row_time(r, json ? "time" : "part_time", true, span(x->v, p->time));
+	row_time(r, json ? "time" : "part_time", true, ns_or_cycles(p->time, khz(x->v)));
 	if (!json)
 		where_columns(r, x->v, x->s);
 }

@@ -171,17 +171,10 @@ int blaming_find(struct blaming *m)
 	return err_why(m->v->err, ret, "cannot read the captures");
 }
 
-/* In ns, or in cycles if the TSC frequency is unknown. */
-static uint64_t host_span(const struct pairing *p, uint64_t cycles)
-{
-	uint64_t khz = p->host.cap->tsc_khz;
-
-	return khz ? tsc_cycles_to_ns(cycles, khz) : cycles;
-}
-
 struct lat_bound *lat_bounds(const struct pairing *p, const struct windows *w)
 {
 	struct lat_bound *b = xcalloc(p->map->nvm + 1, sizeof(*b));
+	const uint64_t khz = p->host.cap->tsc_khz;
 
 	for (size_t i = 0; i < p->nguest; i++) {
 		size_t vm = p->guest[i].vm, of = p->map->vm[vm].of;
@@ -189,14 +182,14 @@ struct lat_bound *lat_bounds(const struct pairing *p, const struct windows *w)
 
 		win_total(w, (int64_t)vm, &s);
 		b[vm].guest = true;
-		b[vm].uncertain = host_span(p, p->map->vm[vm].uncertain);
+		b[vm].uncertain = ns_or_cycles(p->map->vm[vm].uncertain, khz);
 		b[of].uncertain = MAX(b[of].uncertain, b[vm].uncertain);
 		b[vm].known =
 			s.has_early && s.has_late && s.early >= 0 && s.late >= 0 && !s.outside;
 		if (!b[vm].known)
 			continue;
-		b[vm].early = host_span(p, (uint64_t)s.early);
-		b[vm].late = host_span(p, (uint64_t)s.late);
+		b[vm].early = ns_or_cycles((uint64_t)s.early, khz);
+		b[vm].late = ns_or_cycles((uint64_t)s.late, khz);
 	}
 	return b;
 }

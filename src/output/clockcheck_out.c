@@ -180,7 +180,7 @@ static struct table clock_table(const struct facts *f, unsigned int width)
 
 /* ---- text ---- */
 
-void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
+static void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		const struct facts f = { c, &c->vm[i] };
@@ -303,7 +303,7 @@ void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
 	json_line_end(&j);
 }
 
-void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
+static void clockcheck_json(const struct clockcheck *c, struct sbuf *b)
 {
 	struct json j;
 
@@ -369,7 +369,7 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 	json_line_end(&j);
 }
 
-void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
+static void clockcheck_metrics(const struct clockcheck *c, struct sbuf *b)
 {
 	const struct hostmap_vm *vms = tl_hostmap(c->t)->vm;
 
@@ -398,4 +398,15 @@ void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_
 		}
 	}
 	sbuf_add(b, "# EOF\n");
+}
+
+void clockcheck_print(const struct clockcheck *c, const char *format, unsigned int width,
+		      struct sbuf *b)
+{
+	if (!strcmp(format, "json"))
+		clockcheck_json(c, b);
+	else if (!strcmp(format, "openmetrics"))
+		clockcheck_metrics(c, b);
+	else
+		clockcheck_text(c, width, b);
 }

@@ -32,7 +32,6 @@
 #define STRINGS_MAX (1u << 17)
 #define STRING_MAX  256u
 #define WHOS_MAX    (1u << 17)
-#define EVENT_ROOM  (64u << 10)
 #define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
 
 enum {

@@ -30,7 +30,7 @@ static bool is_vague(const struct process_view *v, const struct process_row *r)
 static void time_cell(struct row *o, const struct process_view *v, unsigned int in,
 		      const char *name, const char *head, const char *mark, uint64_t cycles)
 {
-	uint64_t t = v->khz ? tsc_cycles_to_ns(cycles, v->khz) : cycles;
+	uint64_t t = ns_or_cycles(cycles, v->khz);
 
 	if (o->form != ROW_TEXT)
 		row_time(o, name, mark, t);

@@ -173,7 +173,7 @@ static void text_verdict(const struct verify *v, const struct verify_guest *g, s
 		screen_paint(b, from, second - 1, sgr[g->verdict]);
 }
 
-void verify_text(const struct verify *v, struct sbuf *b)
+static void verify_text(const struct verify *v, struct sbuf *b)
 {
 	for (size_t i = 0; i < v->p->nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
@@ -356,7 +356,7 @@ static void json_offset(struct json *j, const struct solve_result *r)
 	json_put_u64(j, "pairs", r->pairs);
 }
 
-void verify_json(const struct verify *v, struct sbuf *b)
+static void verify_json(const struct verify *v, struct sbuf *b)
 {
 	struct json j;
 
@@ -418,10 +418,14 @@ void verify_json(const struct verify *v, struct sbuf *b)
 	json_line_end(&j);
 }
 
-void verify_csv(const struct verify *v, struct sbuf *b)
+void verify_print(const struct verify *v, const char *format, struct sbuf *b)
 {
 	struct row o = { .form = ROW_CSV, .b = b, .head = true };
 
+	if (strcmp(format, "csv")) {
+		(strcmp(format, "json") ? verify_text : verify_json)(v, b);
+		return;
+	}
 	csv_cells(&o, v, NULL, PART_ALL, &(struct line){ 0 });
 	o.head = false;
 	for (size_t i = 0; i < v->p->nguest; i++)
