@@ -184,7 +184,7 @@ unit_src := $(sort $(wildcard tests/unit/test_*.c))
 unit     := $(unit_src:%.c=$(O)/%)
 # Some read counters and leaves of an x86 processor.
 machine  := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
-x86_src  := $(addprefix tests/tools/,ioreads.c ops.c plant.c ticker.c udpnum.c)
+x86_src  := $(addprefix tests/tools/,ioreads.c plant.c ticker.c udpnum.c)
 tool_src := $(filter-out $(if $(filter x86_64,$(machine)),,$(x86_src)),$(sort $(wildcard tests/tools/*.c)))
 tools    := $(tool_src:%.c=$(O)/%)
 # kvmft, and the program that attacks its sandbox, with a filter that kills where kvmft's says no
