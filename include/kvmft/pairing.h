@@ -186,14 +186,15 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 /* How the user gets it. */
 #define RATE_HINT "give it with --tsc-khz: the MHz that `dmesg | grep tsc:` has there, times 1000"
 /*
- * From now on the capture has a TSC frequency: as given, or as found in it, which a note says
- * unless quiet. That nothing gives it is always noted, with what follows from that: `then`, NULL:
- * the caller says so. 0, -errno.
+ * From now on the capture has a TSC frequency: as given, or as found in it, which a note says. That
+ * nothing gives it is noted as well. 0, -errno.
  */
 int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz,
-		    bool quiet, const char *then, note_fn *note,
-		    struct kvmft_err *err) __must_check;
-/* The same for the host of p, whose guests may help, too; before traces of QEMU are added. */
+		    note_fn *note, struct kvmft_err *err) __must_check;
+/*
+ * The same for the host of p, whose guests may help, too; before traces of QEMU are added. The note
+ * of what was found only unless quiet. What follows if nothing was: `then`, NULL: the caller says so.
+ */
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
 		    note_fn *note, struct kvmft_err *err) __must_check;
 /* As another capture of the same file has it. */

@@ -238,15 +238,14 @@ void mon_places_free(struct mon_places *p);
  * The QEMU processes of this machine, also those without KVM: each vm has pid, start_time, vmm, and
  * name and uuid of the command line; its sel is the PID. As vm_scan() otherwise.
  */
-int mon_qemu_scan(const struct vm_roots *roots, struct vm_list **list,
-		  struct kvmft_err *err) __must_check;
+int mon_qemu_scan(struct vm_list **list, struct kvmft_err *err) __must_check;
 
 /*
  * The QEMU that sel names: as vm_list_find(), also by PID-FD. *vm is borrowed from list. With sel
  * NULL, the only one; -EEXIST with the candidates in err if there are several.
  */
-int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
-		  const struct vm **vm, struct kvmft_err *err) __must_check;
+int mon_qemu_find(const struct vm_list *list, const char *sel, const struct vm **vm,
+		  struct kvmft_err *err) __must_check;
 
 /*
  * What a QEMU is. backends is a list, "log,simple"; found says how each was recognized:
@@ -264,8 +263,7 @@ struct mon_program {
  * Looks at the file that process pid runs, and at the process. The file may be changed while it is
  * read; what was found is added even if the result is -errno. m: mon_program_free().
  */
-int mon_program_read(const struct vm_roots *roots, uint32_t pid,
-		     struct mon_program *m) __must_check;
+int mon_program_read(uint32_t pid, struct mon_program *m) __must_check;
 void mon_program_free(struct mon_program *m);
 
 /* ---- one monitor ---- */

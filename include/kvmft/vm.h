@@ -225,8 +225,7 @@ int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn,
  * One thread, by its id: *task, and its start in clock ticks since boot, which shows whether the id
  * was reused. -ESRCH if there is none.
  */
-int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
-		 uint64_t *start_time) __must_check;
+int vm_task_read(uint32_t tid, struct vm_task *task, uint64_t *start_time) __must_check;
 
 /* The cgroups that a thread, by its directory in /proc, is in with its CPUs, and those above. */
 void vm_cgroups(int task, void (*fn)(void *ctx, const char *dir), void *ctx);

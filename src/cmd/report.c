@@ -321,8 +321,7 @@ static int report_one_capture(struct run *run)
 	int ret = sink_input_check(run->o->input, run->err);
 
 	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
-	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
-				    "times are in cycles", cli_note, run->err);
+	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, cli_note, run->err);
 	ret = ret ?: window_report(run->cap, run->o->clock, run->o->from, run->o->to, &run->ro,
 				   cli_note, run->err);
 	c = ret ? NULL : class_recorded(run->fmt);

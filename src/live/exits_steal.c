@@ -216,7 +216,7 @@ static uint32_t steal_whose(void *ctx, const struct steal_task *task)
 		return e->thread[at].vm;
 	if (u64map_get(&x->steal->vm_of, task->tid, &vm))
 		return (uint32_t)vm;
-	of = vm_task_read(NULL, task->tid, &t, &start) ? NULL : vm_list_only(x->vms, t.tgid);
+	of = vm_task_read(task->tid, &t, &start) ? NULL : vm_list_only(x->vms, t.tgid);
 	if (of)
 		vm = exits_vm_find(e, of->sel);
 	xu64map_put(&x->steal->vm_of, task->tid, vm);

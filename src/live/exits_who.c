@@ -177,7 +177,7 @@ int exits_who_new(struct exits_run *x)
 		const struct vm *vm;
 		struct vm_task task;
 
-		if (t->vm != EXITS_NONE || vm_task_read(NULL, t->tid, &task, &t->start))
+		if (t->vm != EXITS_NONE || vm_task_read(t->tid, &task, &t->start))
 			continue;
 		t->pid = task.tgid;
 		vm = vm_list_only(x->vms, task.tgid);
@@ -224,7 +224,7 @@ static int target_tid(struct exits_run *x, uint32_t tid)
 	struct vm_task task;
 	uint64_t start = 0;
 
-	if (vm_task_read(NULL, tid, &task, &start))
+	if (vm_task_read(tid, &task, &start))
 		return err_set(x->err, ESRCH,
 			       "no thread %" PRIu32 " (kvmft list shows those of all VMs)", tid);
 	xarray_add(&g->tid_start, &n, &g->start_cap, &start, sizeof(start));
@@ -273,7 +273,7 @@ static int who_find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 			return ret;
 		pid = (*vm)->pid;
 	}
-	if (vm_task_read(NULL, pid, &task, &g->start))
+	if (vm_task_read(pid, &task, &g->start))
 		return err_set(x->err, ESRCH, "no process %" PRIu32 " (kvmft list shows the VMs)",
 			       pid);
 	if (task.tgid != pid)
@@ -349,7 +349,7 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 	uint64_t start;
 	size_t n;
 
-	if (vm_task_read(NULL, tid, &task, &start))
+	if (vm_task_read(tid, &task, &start))
 		return 0; /* target_tid() says so */
 	vm = first_vm_of(x->vms, task.tgid, &n);
 	if (!vm)
@@ -492,7 +492,7 @@ static bool task_gone(uint32_t tid, uint64_t start)
 	struct vm_task task;
 	uint64_t now;
 
-	return vm_task_read(NULL, tid, &task, &now) == -ESRCH || (start && now != start);
+	return vm_task_read(tid, &task, &now) == -ESRCH || (start && now != start);
 }
 
 bool exits_target_gone(const struct exits_run *x)

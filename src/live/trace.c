@@ -433,7 +433,7 @@ static int wait_ticks(struct trace *t, struct wait *w)
 	int ret = 0;
 
 	while (!ret && !t->end && !w->found) {
-		ret = vm_task_read(NULL, vm->pid, &task, &start);
+		ret = vm_task_read(vm->pid, &task, &start);
 		if (ret == -ESRCH || ret == -ENOENT ||
 		    (!ret && vm->start_time && start != vm->start_time))
 			return err_set(

@@ -62,11 +62,12 @@ static void tell_lacks(const struct capture *cap, note_fn *note)
 }
 
 int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz,
-		    bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
+		    note_fn *note, struct kvmft_err *err)
 {
 	tell_lacks(cap, note);
 	rate_given(cap, khz);
-	return khz->set ? 0 : rate_find(cap, fmt, NULL, 0, quiet, then, note, err);
+	return khz->set ? 0
+			: rate_find(cap, fmt, NULL, 0, false, "times are in cycles", note, err);
 }
 
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,

@@ -57,10 +57,9 @@ static void look_at_file(const char *p, size_t n, struct mon_program *m)
 	}
 }
 
-int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_program *m)
+int mon_program_read(uint32_t pid, struct mon_program *m)
 {
-	struct vm_roots roots = vm_roots_fill(given);
-	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_close_ int procfd = vm_proc_open(NULL);
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *maps = NULL;
 	unsigned int patience = PATIENCE_MS;
@@ -81,7 +80,7 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 	 * Through /proc, so that it is the running file, even if another has its name now. One that
 	 * others can change may end while it is read, or be as large as they like.
 	 */
-	snprintf(name, sizeof(name), "%s/%u/exe", roots.proc, pid);
+	snprintf(name, sizeof(name), "/proc/%u/exe", pid);
 	fd = file_open_regular(name, true);
 	if (fd < 0)
 		return fd;

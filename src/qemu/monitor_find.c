@@ -273,10 +273,9 @@ static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct 
 
 COMPARE_BY(compare_pid, struct vm, .pid);
 
-int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvmft_err *err)
+int mon_qemu_scan(struct vm_list **out, struct kvmft_err *err)
 {
-	struct vm_roots roots = vm_roots_fill(given);
-	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_close_ int procfd = vm_proc_open(NULL);
 	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : dir_open(procfd, ".");
 	unsigned int patience = VM_PATIENCE_MS;
 	struct vm_list *list;
@@ -284,7 +283,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 	int ret = 0;
 
 	if (!dir)
-		return err_why(err, errno, "cannot read %s", roots.proc);
+		return err_why(err, errno, "cannot read /proc");
 	list = calloc(1, sizeof(*list));
 	while (list && !ret && vm_dir_next_u32(dir, &pid))
 		ret = add_process(procfd, pid, &patience, list);
@@ -298,12 +297,12 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 }
 
 /* Only debugfs and /proc/PID/fd know PID-FD: it leads to a process id. */
-static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
-			  const struct vm **vm, struct kvmft_err *err)
+static int find_by_pid_fd(const struct vm_list *list, const char *sel, const struct vm **vm,
+			  struct kvmft_err *err)
 {
 	struct vm_list *all;
 	const struct vm *found;
-	int ret = vm_scan(roots, &all, err);
+	int ret = vm_scan(NULL, &all, err);
 
 	if (ret)
 		return ret;
@@ -323,8 +322,8 @@ static int find_by_pid_fd(const struct vm_roots *roots, const struct vm_list *li
 	return ret;
 }
 
-int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, const char *sel,
-		  const struct vm **vm, struct kvmft_err *err)
+int mon_qemu_find(const struct vm_list *list, const char *sel, const struct vm **vm,
+		  struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint32_t pid, fd;
@@ -332,7 +331,7 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 	if (!list->n)
 		return err_lack(err, ENOENT, "no QEMU is running here");
 	if (sel && vm_name_parse(sel, &pid, &fd))
-		return find_by_pid_fd(roots, list, sel, vm, err);
+		return find_by_pid_fd(list, sel, vm, err);
 	if (sel)
 		return vm_list_find(list, sel, vm, err);
 	if (list->n == 1) {
@@ -741,11 +740,10 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 	return ret;
 }
 
-static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t timeout_ns,
-			   struct monitor **m, struct kvmft_err *err)
+static int monitor_open_vm(const struct vm *vm, uint64_t timeout_ns, struct monitor **m,
+			   struct kvmft_err *err)
 {
-	struct vm_roots roots = vm_roots_fill(given);
-	_cleanup_close_ int procfd = vm_proc_open(&roots);
+	_cleanup_close_ int procfd = vm_proc_open(NULL);
 	_cleanup_free_ char *args = NULL;
 	_cleanup_(mon_places_free) struct mon_places places = { 0 };
 	struct mon_owner owner = { 0 };
@@ -784,9 +782,9 @@ int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err
 		struct vm_list *list = NULL;
 		const struct vm *vm;
 
-		ret = mon_qemu_scan(NULL, &list, err);
-		ret = ret ?: mon_qemu_find(NULL, list, t->vm, &vm, err);
-		ret = ret ?: monitor_open_vm(NULL, vm, timeout, &q->m, err);
+		ret = mon_qemu_scan(&list, err);
+		ret = ret ?: mon_qemu_find(list, t->vm, &vm, err);
+		ret = ret ?: monitor_open_vm(vm, timeout, &q->m, err);
 		if (!ret) {
 			q->pid = vm->pid;
 			q->name = vm->name ? strdup(vm->name) : NULL;

@@ -169,7 +169,7 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 	struct vm_task task;
 	uint64_t start = 0;
 
-	if (q->pid && vm_task_read(NULL, q->pid, &task, &start))
+	if (q->pid && vm_task_read(q->pid, &task, &start))
 		start = 0;
 	sbuf_addf(text, "qemu %u %" PRIu64 " %s %s\n", q->pid, start,
 		  socket ? "monitor" : "vm", whole ?: socket ?: "-");
@@ -259,7 +259,7 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 
 	if (!l->kind || !l->n)
 		return 0;
-	ret = l->pid ? vm_task_read(NULL, l->pid, &task, &start) : 0;
+	ret = l->pid ? vm_task_read(l->pid, &task, &start) : 0;
 	if (ret == -ESRCH || (!ret && l->pid && l->start && start != l->start)) {
 		sbuf_addf(l->out,
 			  "QEMU %u: has ended, and with it what a killed kvmft had switched on\n",

@@ -267,7 +267,7 @@ static int look_qemu(uint32_t pid, struct sbuf *b)
 	name = strrchr(link, '/');
 	if (!name || (!strstr(name, "qemu") && strcmp(name, "/kvm")))
 		return 0;
-	(void)!mon_program_read(NULL, pid, &p);
+	(void)!mon_program_read(pid, &p);
 	if (p.version.len) {
 		record_met_line(b, pid, &p);
 		meta_str(b, "version", p.version.s);

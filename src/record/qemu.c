@@ -95,7 +95,7 @@ static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	if (q->q.pid)
-		(void)!mon_program_read(NULL, q->q.pid, &p);
+		(void)!mon_program_read(q->q.pid, &p);
 	/* A monitor that knows the command of back end simple is better proof than any text. */
 	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
 	    strstr(help.s, "trace-file"))
@@ -148,8 +148,8 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 		const struct vm *vm;
 		bool again = false;
 
-		ret = mon_qemu_scan(NULL, &list, err);
-		ret = ret ?: mon_qemu_find(NULL, list, c->vms.v[i], &vm, err);
+		ret = mon_qemu_scan(&list, err);
+		ret = ret ?: mon_qemu_find(list, c->vms.v[i], &vm, err);
 		/* named twice */
 		for (size_t n = 0; n < k->n && !ret; n++)
 			again |= vm->pid && k->v[n].q.pid == vm->pid;
@@ -160,7 +160,7 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 	if (c->vms.n)
 		return ret;
 	/* All that run here: those that cannot be reached are reported, an error is none at all. */
-	ret = mon_qemu_scan(NULL, &list, err);
+	ret = mon_qemu_scan(&list, err);
 	if (ret)
 		return ret;
 	if (!list->n)
@@ -321,7 +321,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	ret = ret ?: qemu_restore(q->q.m, &q->before, &now, err);
 	if (ret)
 		q->gone = q->gone || monitor_idle(q->q.m) != 0;
-	if (ret && q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start)) {
+	if (ret && q->gone && q->q.pid && vm_task_read(q->q.pid, &task, &start)) {
 		/* With it went its states. */
 		snprintf(note, sizeof(note), "QEMU %u ended during the capture", q->q.pid);
 		answer_line(k, 'N', note);

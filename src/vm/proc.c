@@ -62,7 +62,7 @@ bool vm_dir_next_u32(DIR *dir, uint32_t *v)
 
 int vm_proc_open(const struct vm_roots *roots)
 {
-	int fd = open(roots->proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(roots ? roots->proc : "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -356,11 +356,9 @@ int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn, voi
 	return ret;
 }
 
-int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
-		 uint64_t *start_time)
+int vm_task_read(uint32_t tid, struct vm_task *task, uint64_t *start_time)
 {
-	struct vm_roots r = vm_roots_fill(roots);
-	_cleanup_close_ int procfd = vm_proc_open(&r);
+	_cleanup_close_ int procfd = vm_proc_open(NULL);
 	struct proc_stat st;
 	int ret;
 
