@@ -193,7 +193,8 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 		    note_fn *note, struct kvmft_err *err) __must_check;
 /*
  * The same for the host of p, whose guests may help, too; before traces of QEMU are added. The note
- * of what was found only unless quiet. What follows if nothing was: `then`, NULL: the caller says so.
+ * of what was found only unless quiet. `then`: what follows if nothing was; NULL: the caller says
+ * so.
  */
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
 		    note_fn *note, struct kvmft_err *err) __must_check;

@@ -433,7 +433,7 @@ static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i
 }
 
 /* The waiting task moved to another vCPU. */
-static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
+static void spike_to_vcpu(struct blame *b, struct blame_spike *s, int64_t vcpu)
 {
 	if (vcpu != s->on)
 		blame_settle(b, s);
@@ -452,7 +452,7 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 		if (!s->tid || s->vm != i->vm)
 			continue;
 		if (r == EV_SWITCH && s->tid == (int32_t)tl_field(i, 2)) {
-			move(b, s, i->vcpu);
+			spike_to_vcpu(b, s, i->vcpu);
 			s->running = true;
 			s->asleep = false;
 		} else if (r == EV_SWITCH && s->tid == tid) {
@@ -460,7 +460,7 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 			s->asleep = event_task_sleeps(tl_field(i, 1));
 		} else if (r != EV_SWITCH && s->asleep && s->tid == tid) {
 			s->asleep = false;
-			move(b, s, blame_vcpu_of(b, i, tl_field(i, 1), s->on));
+			spike_to_vcpu(b, s, blame_vcpu_of(b, i, tl_field(i, 1), s->on));
 		}
 	}
 }
@@ -524,7 +524,7 @@ void blame_explain(void *blame, const struct tl_item *i)
 	}
 }
 
-static int larger(const void *x, const void *y)
+static int part_larger(const void *x, const void *y)
 {
 	const struct blame_part *p = x, *q = y;
 
@@ -539,7 +539,7 @@ int blame_explained(struct blame *b, const uint64_t *off)
 	for (size_t i = 0; i < b->n; i++) {
 		struct blame_spike *s = &b->v[i];
 
-		array_sort(s->part, s->nparts, larger);
+		array_sort(s->part, s->nparts, part_larger);
 		if (off)
 			blame_judge(s, off);
 		s->sure &= !b->alone; /* whatever its parts say */

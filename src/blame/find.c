@@ -7,7 +7,7 @@
 #include "priv.h"
 #include "kvmft/util.h"
 
-static bool wants(const struct blame *b, enum blame_what what)
+static bool blame_wants(const struct blame *b, enum blame_what what)
 {
 	return b->o.spans.from ? what == BLAME_EVENT : !b->o.what || b->o.what >> what & 1;
 }
@@ -20,7 +20,7 @@ static uint64_t spike_distance(const struct blame *b, uint64_t begin, uint64_t e
 	return end < b->o.at ? b->o.at - end : 0;
 }
 
-static int worse(const void *a, const void *b)
+static int spike_worse(const void *a, const void *b)
 {
 	const struct blame_spike *x = a, *y = b;
 
@@ -30,7 +30,7 @@ static int worse(const void *a, const void *b)
 
 static int worse_of(const void *a, const void *b)
 {
-	return worse(*(struct blame_spike *const *)a, *(struct blame_spike *const *)b);
+	return spike_worse(*(struct blame_spike *const *)a, *(struct blame_spike *const *)b);
 }
 
 /* Both are on one vCPU, and overlap by more than half of the longer one. */
@@ -49,7 +49,7 @@ static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 }
 
 /* Keeps the longest; those that count as the same are absorbed by the longest of them. */
-static void compact(struct blame *b)
+static void spikes_compact(struct blame *b)
 {
 	size_t n = 0, gone = b->n;
 	struct blame_spike **kept = b->ranked, **fresh = b->ranked + b->sorted;
@@ -59,7 +59,7 @@ static void compact(struct blame *b)
 	if (fresh < end)
 		array_sort(fresh, (size_t)(end - fresh), worse_of);
 	for (size_t i = 0; i < b->n; i++) {
-		bool is_old = fresh == end || (kept < sorted && worse(*kept, *fresh) <= 0);
+		bool is_old = fresh == end || (kept < sorted && spike_worse(*kept, *fresh) <= 0);
 
 		b->merged[i] = is_old ? *kept++ : *fresh++;
 	}
@@ -117,7 +117,7 @@ static struct blame_spike *blame_add(struct blame *b, const struct blame_found *
 	/* The flight recorder wrote its ring out meanwhile: what happened then is not known. */
 	if (at < c->npause && c->pause[at] < f->end)
 		return NULL;
-	if (f->end < f->begin || !wants(b, f->what) ||
+	if (f->end < f->begin || !blame_wants(b, f->what) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
 	    (b->o.has_at && spike_distance(b, f->begin, f->end) > b->o.near))
@@ -129,7 +129,7 @@ static struct blame_spike *blame_add(struct blame *b, const struct blame_found *
 	if (length < b->least)
 		return NULL;
 	if (b->n == b->cap)
-		compact(b);
+		spikes_compact(b);
 	*b->ranked[b->n] = (struct blame_spike){
 		.what = f->what, .vm = f->vm, .vcpu = f->vcpu, .tid = f->tid,
 		.begin = f->begin, .grain = grain, .end = f->end,
@@ -152,8 +152,8 @@ static uint64_t blame_cycles(const struct blame *b, uint64_t time)
 	return b->khz ? (uint64_t)((unsigned __int128)time * b->khz / 1000000u) : time;
 }
 
-static uint64_t stage(const struct blame *b, const struct lat_case *c, const char *name,
-		      const struct lat_desc *d)
+static uint64_t away_stage(const struct blame *b, const struct lat_case *c, const char *name,
+			   const struct lat_desc *d)
 {
 	for (unsigned int s = 0; s < LAT_STAGES; s++)
 		if (d->stage[s] && !strcmp(d->stage[s], name))
@@ -180,8 +180,8 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	if (!s)
 		return;
 	if (s->what == BLAME_IO) {
-		uint64_t submit = stage(b, c, "submit", t->desc);
-		uint64_t host = stage(b, c, "host", t->desc), left;
+		uint64_t submit = away_stage(b, c, "submit", t->desc);
+		uint64_t host = away_stage(b, c, "host", t->desc), left;
 
 		/* From the doorbell to the interrupt no vCPU holds up a request. */
 		if (host) {
@@ -189,13 +189,15 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 			s->away_to = s->away_from + MIN(host, s->end - s->away_from);
 			left = s->away_to - s->away_from;
 			for (unsigned int k = 0; k < BLAME_AWAY; k++) {
-				s->away[k] = MIN(stage(b, c, blame_away[k].stage, t->desc), left);
+				s->away[k] =
+					MIN(away_stage(b, c, blame_away[k].stage, t->desc), left);
 				left -= s->away[k];
 			}
 		}
 	}
 	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
-		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
+		s->accepted =
+			s->begin + MIN(away_stage(b, c, "expire", t->desc), s->end - s->begin);
 	name = c->what[0] ? c->what : t->group[c->group].name;
 	memcpy(s->of, name, strnlen(name, sizeof(s->of) - 1));
 }
@@ -294,7 +296,7 @@ static void blame_wait_span(struct blame *b, const struct tl_item *i)
 }
 
 /* They report how long it was when it is over. A thread's sample is about that thread. */
-static void measured(struct blame *b, enum event_role r, const struct tl_item *i)
+static void latency_measured(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	bool timer = r == EV_TIMERLAT || r == EV_TIMERLAT_ENTRY;
 	uint64_t length = blame_cycles(b, tl_field(i, 0)), more = tl_field(i, 1);
@@ -354,7 +356,7 @@ static void blame_wait_guest(struct blame *b, enum event_role r, const struct tl
 	case EV_NOISE_THREAD:
 	case EV_NOISE_IRQ:
 	case EV_NOISE_SOFTIRQ:
-	case EV_NOISE_NMI: measured(b, r, i); break;
+	case EV_NOISE_NMI: latency_measured(b, r, i); break;
 	default: break;
 	}
 }
@@ -384,7 +386,7 @@ bool blame_kick(const struct tl_item *i, int64_t *target)
 	return (tl_field(i, 2) & DM_MASK) == DM_KICK;
 }
 
-static void kicked(struct blame *b, const struct tl_item *i)
+static void vcpu_kicked(struct blame *b, const struct tl_item *i)
 {
 	int64_t target;
 	uint64_t at;
@@ -405,7 +407,7 @@ static void blame_wait_host(struct blame *b, enum event_role r, const struct tl_
 	uint64_t at;
 
 	switch (r) {
-	case EV_ACCEPT: kicked(b, i); return;
+	case EV_ACCEPT: vcpu_kicked(b, i); return;
 	case EV_SWITCH: /* one that can run, and leaves its CPU idle, must have been forced to */
 		th = hostmap_thread(b->map, (int32_t)tl_field(i, 0));
 		if (th && th->vm < b->nlimited && !tl_field(i, 2) &&
@@ -514,9 +516,9 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->ranked = xcalloc(b->cap, sizeof(struct blame_spike *));
 	b->merged = xcalloc(b->cap, sizeof(struct blame_spike *));
 	b->middle = xcalloc(b->keep, sizeof(*b->middle));
-	lo.want[LAT_IRQ] = wants(b, BLAME_IRQ);
-	lo.want[LAT_IO] = wants(b, BLAME_IO);
-	lo.want[LAT_TIMER] = wants(b, BLAME_TIMER) || wants(b, BLAME_HRTIMER);
+	lo.want[LAT_IRQ] = blame_wants(b, BLAME_IRQ);
+	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
+	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
 	lo.want[LAT_MEM] = blame_knows_faults(b);
 	/* Only so that it is never an error if one of the others is unavailable. */
 	lo.want[LAT_SCHED] = true;
@@ -565,7 +567,7 @@ static int by_distance(const void *x, const void *y, void *ctx)
 	uint64_t dp = spike_distance(ctx, p->begin, p->end),
 		 dq = spike_distance(ctx, q->begin, q->end);
 
-	return ORDER(dp, dq) ?: worse(p, q);
+	return ORDER(dp, dq) ?: spike_worse(p, q);
 }
 
 bool blame_stretch(struct blame *b, size_t vm, uint32_t vcpu, uint64_t begin, uint64_t end)
@@ -614,7 +616,7 @@ void blame_found(struct blame *b)
 			b->has[b->map->vm[s->vm].of] |=
 				evidence_recorded(s->cap, s->fmt, true, b->seen[i]);
 	}
-	compact(b);
+	spikes_compact(b);
 	/* From now on v is in order; stalls get their names, of which most were not kept. */
 	v = xcalloc(b->cap, sizeof(*v));
 	/* Events are missing, and nobody knows where; or who had a request is not known. */

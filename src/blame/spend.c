@@ -127,7 +127,7 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
 		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
 }
 
-static void unrecorded(const struct blame *b, struct blame_spike *s, uint64_t time)
+static void spend_unrecorded(const struct blame *b, struct blame_spike *s, uint64_t time)
 {
 	struct blame_part *p = blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 
@@ -189,7 +189,7 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t
 	if (wait && from > 0) /* since when it ran, or if the CPU was late, all switches tell */
 		by_thread(b, s, from, true, wait)->lacks |= EVID_SWITCH;
 	else if (wait && from < 0)
-		unrecorded(b, s, wait);
+		spend_unrecorded(b, s, wait);
 	else
 		s->idle_wait += wait;
 	late = s->idle_wait > khz * IDLE_MS;
@@ -243,7 +243,7 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 
 	if (!n->stopped && !n->thief_known && !idle) {
 		if (!waits || !n->perhaps) {
-			unrecorded(b, s, time);
+			spend_unrecorded(b, s, time);
 			return;
 		}
 		if (!s->idle_wait)
@@ -415,8 +415,8 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 }
 
 /* A CPU that handles an interrupt does nothing else. False: it does not, as far as is known. */
-static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
-			const struct lat_now *n, uint64_t time)
+static bool spend_interrupted(const struct blame *b, struct blame_spike *s,
+			      const struct blame_vcpu *v, const struct lat_now *n, uint64_t time)
 {
 	const struct blame_cpu *c = v ? blame_cpu_of(b, v->cpu) : NULL;
 	bool named = c && (c->irqs || c->softirqs);
@@ -532,7 +532,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	struct blame_part *p;
 
-	if (interrupted(b, s, v, n, time))
+	if (spend_interrupted(b, s, v, n, time))
 		return;
 	if (v && v->empty == BLAME_MOVED) {
 		p = blame_part_add(b, s, CAUSE_LOST, 1, time);
@@ -577,7 +577,7 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on)
 }
 
 /* On its CPU it polls, or is on its way already: its kvm_vcpu_wakeup tells. */
-static void halted(const struct blame *b, struct blame_spike *s, bool asleep, uint64_t time)
+static void spend_halted(const struct blame *b, struct blame_spike *s, bool asleep, uint64_t time)
 {
 	struct blame_part *p;
 
@@ -600,7 +600,7 @@ const struct blame_away blame_away[BLAME_AWAY] = {
 };
 
 /* Time from the doorbell to the interrupt: the VMM has the request, or its disk. */
-static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from, uint64_t to)
+static uint64_t time_away(const struct blame *b, struct blame_spike *s, uint64_t from, uint64_t to)
 {
 	uint64_t lo = MAX(from, s->away_from), hi = MIN(to, s->away_to), left, take;
 	struct blame_part *p;
@@ -627,8 +627,8 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 }
 
 /* A host that may itself be a VM: a busy CPU that shows not even ticks may not have had its CPU. */
-static void silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
-		   uint64_t to)
+static void spend_silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+			 uint64_t to)
 {
 	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	const struct blame_cpu *c = b->below && v ? blame_cpu_of(b, v->cpu) : NULL;
@@ -652,7 +652,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	if (to <= from)
 		return;
 	s->since = to;
-	time = to - from - away(b, s, from, to);
+	time = to - from - time_away(b, s, from, to);
 	if (!time)
 		return;
 	if (from < b->lost_to) {
@@ -704,7 +704,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 		return;
 	}
-	silent(b, s, &n, to);
+	spend_silent(b, s, &n, to);
 	if (n.state != VS_WAITING)
 		idle_wait_over(b, s, n.from);
 	if (n.state != VS_PREEMPTED)
@@ -715,11 +715,11 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
 		if (n.state == VS_KERNEL && n.asleep && exited_for(b, s, EXIT_KIND_HALT))
-			halted(b, s, n.asleep, time);
-		else if (!interrupted(b, s, spike_vcpu_of(b, s), &n, time))
+			spend_halted(b, s, n.asleep, time);
+		else if (!spend_interrupted(b, s, spike_vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
 		break;
-	case VS_HALTED: halted(b, s, n.asleep, time); break;
+	case VS_HALTED: spend_halted(b, s, n.asleep, time); break;
 	case VS_WAITING:
 	case VS_PREEMPTED: robbed_of(b, s, &n, time); break;
 	default: blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);

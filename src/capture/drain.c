@@ -129,7 +129,7 @@ bool drain_room(const struct drain_store *s, size_t n)
 	return room_on_disk(s, blocks) >= blocks;
 }
 
-static ssize_t reserve(struct drain_store *s, size_t n)
+static ssize_t store_reserve(struct drain_store *s, size_t n)
 {
 	uint64_t room = n, limit;
 	int stop = atomic_load(&s->stop);
@@ -208,7 +208,7 @@ static ssize_t drain_reserve(struct drain_cpu *c, size_t n)
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
-	room = n ? reserve(s, n) : 0;
+	room = n ? store_reserve(s, n) : 0;
 	segment = atomic_load(&s->segment);
 	missing = room >= 0 && ((c->dst < 0 && !s->stream) || c->segment != segment);
 	s->opening += missing;

@@ -321,7 +321,7 @@ static int cap_remove(int parent, const char *base, struct kvmft_err *err)
 
 /* ---- names ---- */
 
-static bool exists(int dir, const char *name)
+static bool name_exists(int dir, const char *name)
 {
 	return !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
@@ -336,7 +336,7 @@ static int capw_name_add(char *to, struct kvmft_err *err, const char *name, cons
 static int check_capture(const struct capw_name *n, const char *name, const char *remedy,
 			 struct kvmft_err *err)
 {
-	if (!exists(n->dir, name) || cap_is_capture(n->dir, name))
+	if (!name_exists(n->dir, name) || cap_is_capture(n->dir, name))
 		return 0;
 	return err_set(err, EEXIST, "%s exists and is not a kvmft capture: it is not touched, %s",
 		       name, remedy);
@@ -372,7 +372,7 @@ static int check_old(const struct capw_name *n, struct kvmft_err *err)
 	char goes[CAPW_NAME_SIZE];
 	int ret;
 
-	if (n->old == CAPW_REFUSE && !exists(n->dir, n->name))
+	if (n->old == CAPW_REFUSE && !name_exists(n->dir, n->name))
 		return 0;
 	if (n->old == CAPW_REFUSE)
 		return err_set(err, EEXIST,
@@ -407,7 +407,7 @@ static int name_take_free(const struct capw_name *n, struct kvmft_err *err)
 	int ret = file_rename_new(n->dir, n->temp, n->name);
 
 	/* Over an empty directory at most. */
-	if (ret == -ENOSYS && !exists(n->dir, n->name))
+	if (ret == -ENOSYS && !name_exists(n->dir, n->name))
 		ret = renameat(n->dir, n->temp, n->dir, n->name) ? -errno : 0;
 	return err_why(err, ret, "cannot give the capture its name %s%s", n->shown, n->name);
 }
@@ -430,7 +430,7 @@ static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 
 	if (!ret && !cap_is_complete(n->dir, n->name) && cap_is_complete(n->dir, to))
 		ret = capw_name_add(to, err, n->name, ".cut");
-	if (!ret && exists(n->dir, to))
+	if (!ret && name_exists(n->dir, to))
 		ret = cap_remove(n->dir, to, err);
 	ret = ret ?: capw_name_move(n, to, err);
 	return ret ?: name_take_free(n, err);
@@ -447,16 +447,16 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 	int ret = capw_name_add(n->aside, err, n->name, number);
 
 	ret = ret ?: old < -1 ? old : 0;
-	if (!ret && exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
+	if (!ret && name_exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
 		n->aside[0] = '\0';
 		ret = cap_remove(n->dir, n->name, err);
 		return ret ?: name_take_free(n, err);
 	}
-	for (int i = 2; !ret && exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
+	for (int i = 2; !ret && name_exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
 		snprintf(number, sizeof(number), ".replaced-%d", i);
 		ret = capw_name_add(n->aside, err, n->name, number);
 	}
-	if (!ret && exists(n->dir, n->aside))
+	if (!ret && name_exists(n->dir, n->aside))
 		ret = err_set(err, EEXIST, "%s.replaced to %s exist: remove those that you do not need",
 			      n->name, n->aside);
 	ret = ret ?: capw_name_move(n, n->aside, err);
@@ -474,7 +474,7 @@ int capw_name_take(struct capw_name *n, struct kvmft_err *err)
 {
 	int ret = check_old(n, err);
 
-	if (!ret && !exists(n->dir, n->name))
+	if (!ret && !name_exists(n->dir, n->name))
 		ret = name_take_free(n, err);
 	else if (!ret)
 		ret = n->old == CAPW_ROTATE ? take_rotated(n, err) : take_replaced(n, err);

@@ -263,7 +263,7 @@ static int pd_record(struct perfdata *p, uint64_t at, struct pd_record *r)
 }
 
 /* Each is 8 bytes long, and there if its bit is; `before`: those that would stand before it. */
-static uint8_t place(uint64_t type, uint64_t is, uint64_t before)
+static uint8_t id_off(uint64_t type, uint64_t is, uint64_t before)
 {
 	return type & is ? (uint8_t)(8 * __builtin_popcountll(type & before)) : NOWHERE;
 }
@@ -278,17 +278,17 @@ static void layout_places(struct pd_layout *l)
 	const uint64_t to_addr = IDENTIFIER | IP | TID | TIME | ADDR, ids = ID | STREAM_ID;
 	const uint64_t all = TID | TIME | ids | CPU;
 
-	l->sample = (struct pd_places){ .id = type & IDENTIFIER ? 0 : place(type, ID, to_addr),
-					.tid = place(type, TID, IDENTIFIER | IP),
-					.time = place(type, TIME, IDENTIFIER | IP | TID),
-					.cpu = place(type, CPU, to_addr | ids),
-					.size = place(~0ull, 1, type & (to_addr | all | PERIOD)) };
-	l->trailer = (struct pd_places){ .id = t & IDENTIFIER ? place(~0ull, 1, t & all)
-							      : place(t, ID, TID | TIME),
-					 .tid = place(t, TID, 0),
-					 .time = place(t, TIME, TID),
-					 .cpu = place(t, CPU, TID | TIME | ids),
-					 .size = place(~0ull, 1, t & (all | IDENTIFIER)) };
+	l->sample = (struct pd_places){ .id = type & IDENTIFIER ? 0 : id_off(type, ID, to_addr),
+					.tid = id_off(type, TID, IDENTIFIER | IP),
+					.time = id_off(type, TIME, IDENTIFIER | IP | TID),
+					.cpu = id_off(type, CPU, to_addr | ids),
+					.size = id_off(~0ull, 1, type & (to_addr | all | PERIOD)) };
+	l->trailer = (struct pd_places){ .id = t & IDENTIFIER ? id_off(~0ull, 1, t & all)
+							      : id_off(t, ID, TID | TIME),
+					 .tid = id_off(t, TID, 0),
+					 .time = id_off(t, TIME, TID),
+					 .cpu = id_off(t, CPU, TID | TIME | ids),
+					 .size = id_off(~0ull, 1, t & (all | IDENTIFIER)) };
 	l->tracepoint &= (type & RAW) && (type & TIME) && (type & CPU);
 }
 
@@ -688,7 +688,7 @@ static uint32_t pd_cost(const struct pd_sample *s)
 }
 
 /* A task, unless there are `most`: a hostile file must not take all memory. */
-static void task(struct capture *c, size_t most, uint32_t pid, uint32_t tid, const char *comm)
+static void task_put(struct capture *c, size_t most, uint32_t pid, uint32_t tid, const char *comm)
 {
 	if ((int32_t)pid > 0 && (int32_t)tid > 0 &&
 	    (c->ntask < most || u64map_get(&cap_priv(c)->task_by_tid, tid, NULL)))
@@ -720,7 +720,7 @@ static void scan_sample(struct perfdata *p, struct pd_record *r)
 	st->tid = smp.f.tid;
 	/* The event differs from perf if the thread ran in another PID namespace. */
 	if ((int32_t)load_u32(smp.raw + 4) == smp.f.tid)
-		task(p->c, MAX_TASKS, (uint32_t)smp.f.pid, (uint32_t)smp.f.tid, NULL);
+		task_put(p->c, MAX_TASKS, (uint32_t)smp.f.pid, (uint32_t)smp.f.tid, NULL);
 }
 
 /* ---- other records ---- */
@@ -761,7 +761,7 @@ static void scan_task(struct perfdata *p, struct pd_record *r)
 	    (fork ? cur_u32(&r->body, &ptid) : cur_str(&r->body, &comm)))
 		return;
 	parent = fork && tid != ptid ? cap_task(p->c, (int32_t)ptid) : NULL;
-	task(p->c, MAX_COMMS, pid, tid, parent ? parent->comm : comm);
+	task_put(p->c, MAX_COMMS, pid, tid, parent ? parent->comm : comm);
 }
 
 /* All records, once. */
@@ -942,7 +942,7 @@ static int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t 
 	return ret;
 }
 
-static int emit(void *arg __unused_arg, const void *buf __unused_arg)
+static int callback_emit(void *arg __unused_arg, const void *buf __unused_arg)
 {
 	return 0; /* it stays where it was made */
 }
@@ -1158,7 +1158,7 @@ static void pd_finish(struct perfdata *p)
 								: "unknown");
 	c->subbuf_size = g->size;
 	p->made_stream = UINT32_MAX;
-	xdone(subbuf_writer_init(&p->w, g, emit, NULL));
+	xdone(subbuf_writer_init(&p->w, g, callback_emit, NULL));
 	/* At equal times the first CPU's event comes first. */
 	for (uint32_t cpu = 0; cpu < CAPTURE_MAX_CPUS; cpu++)
 		if (p->stream[cpu])

@@ -13,14 +13,14 @@ static void rec_bad(struct capture *c, const struct meta_rec *rec, const char *k
 	cap_note(c, "meta: record %s without a valid %s", rec->name, key);
 }
 
-static void set(char **slot, const struct meta_rec *rec, const char *key)
+static void slot_set(char **slot, const struct meta_rec *rec, const char *key)
 {
 	cap_set_str(slot, meta_get(rec, key));
 }
 
 static const char *rec_tool(struct capture *c, const struct meta_rec *rec)
 {
-	set(&c->tool, rec, "version");
+	slot_set(&c->tool, rec, "version");
 	return NULL;
 }
 
@@ -53,11 +53,11 @@ static const char *rec_machine(struct capture *c, const struct meta_rec *rec)
 	cap_priv(c)->big_endian |= endian && !strcmp(endian, "big");
 	if (meta_get_u64(rec, "hugetlb_kb", &n))
 		c->no_hugetlb = !n;
-	set(&c->uname, rec, "uname");
-	set(&c->arch, rec, "arch");
-	set(&c->hypervisor, rec, "hypervisor");
-	set(&c->uuid, rec, "uuid");
-	set(&c->vendor, rec, "vendor");
+	slot_set(&c->uname, rec, "uname");
+	slot_set(&c->arch, rec, "arch");
+	slot_set(&c->hypervisor, rec, "hypervisor");
+	slot_set(&c->uuid, rec, "uuid");
+	slot_set(&c->vendor, rec, "vendor");
 	return NULL;
 }
 
@@ -86,7 +86,7 @@ static const char *rec_ring(struct capture *c, const struct meta_rec *rec)
 	meta_get_u64(rec, "flush", &c->flush_ns);
 	if (text)
 		cap_parse_clock(&c->clock, text);
-	set(&c->clock, rec, "clock");
+	slot_set(&c->clock, rec, "clock");
 	return NULL;
 }
 
@@ -100,8 +100,8 @@ static const char *rec_tsc(struct capture *c, const struct meta_rec *rec)
 		else
 			rec_bad(c, rec, "khz");
 	}
-	set(&c->tsc_khz_source, rec, "source");
-	set(&c->clocksource, rec, "clocksource");
+	slot_set(&c->tsc_khz_source, rec, "source");
+	slot_set(&c->clocksource, rec, "clocksource");
 	return NULL;
 }
 
@@ -226,8 +226,8 @@ static const char *rec_vm(struct capture *c, const struct meta_rec *rec)
 	meta_get_s32(rec, "pid", &vm->pid);
 	meta_get_s32(rec, "fd", &vm->fd);
 	cap_set_str(&vm->name, name && *name ? name : NULL);
-	set(&vm->uuid, rec, "uuid");
-	set(&vm->vmm, rec, "vmm");
+	slot_set(&vm->uuid, rec, "uuid");
+	slot_set(&vm->vmm, rec, "vmm");
 	return NULL;
 }
 
@@ -343,7 +343,7 @@ static const char *rec_sched(struct capture *c, const struct meta_rec *rec)
 						  &c->kernel_sched_offset);
 	if (meta_get_u64(rec, "is_tsc", &is_tsc))
 		c->sched_is_tsc = is_tsc;
-	set(&c->sched_source, rec, "source");
+	slot_set(&c->sched_source, rec, "source");
 	return NULL;
 }
 
@@ -468,8 +468,8 @@ static const char *rec_qemu(struct capture *c, const struct meta_rec *rec)
 		return NULL;
 	q = xarray_grow(&c->qemu, c->nqemu++, &c->qemu_cap, sizeof(*q));
 	meta_get_s32(rec, "pid", &q->pid);
-	set(&q->version, rec, "version");
-	set(&q->binary, rec, "binary");
+	slot_set(&q->version, rec, "version");
+	slot_set(&q->binary, rec, "binary");
 	return NULL;
 }
 
@@ -482,9 +482,9 @@ static const char *rec_param(struct capture *c, const struct meta_rec *rec)
 	if (c->nparam >= CAP_MAX_PARAMS)
 		return NULL;
 	p = xarray_grow(&c->param, c->nparam++, &c->param_cap, sizeof(*p));
-	set(&p->module, rec, "module");
-	set(&p->name, rec, "name");
-	set(&p->value, rec, "value");
+	slot_set(&p->module, rec, "module");
+	slot_set(&p->name, rec, "name");
+	slot_set(&p->value, rec, "value");
 	return NULL;
 }
 
@@ -582,8 +582,8 @@ static const char *rec_end(struct capture *c, const struct meta_rec *rec)
 {
 	c->complete = true;
 	meta_get_u64(rec, "tsc", &c->end_tsc);
-	set(&c->end_clocksource, rec, "clocksource");
-	set(&c->end_reason, rec, "reason");
+	slot_set(&c->end_clocksource, rec, "clocksource");
+	slot_set(&c->end_reason, rec, "reason");
 	return NULL;
 }
 

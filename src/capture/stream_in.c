@@ -70,7 +70,7 @@ static int stream_tell(struct in *in, bool now)
 }
 
 /* Waits until something comes; -ECANCELED. */
-static int await(struct in *in)
+static int stream_await(struct in *in)
 {
 	struct pollfd p = { .fd = in->fd, .events = POLLIN };
 	int ret = stream_tell(in, false);
@@ -108,7 +108,7 @@ static int stream_get(struct in *in, void *buf, size_t n)
 	uint8_t *p = buf;
 
 	while (n) {
-		int ret = await(in);
+		int ret = stream_await(in);
 		ssize_t got = ret ? -1 : read(in->fd, p, n);
 
 		if (ret)
@@ -397,7 +397,7 @@ static int cannot_store(const struct in *in, int error)
 static int store_some(struct in *in, int fd, size_t len)
 {
 	const size_t part = MIN(len, (size_t)COPY_SIZE);
-	int ret = in->copy ? stream_get(in, in->buf, part) : await(in);
+	int ret = in->copy ? stream_get(in, in->buf, part) : stream_await(in);
 	ssize_t n = ret || in->copy ? -1
 				    : splice(in->fd, NULL, fd, NULL, MIN(len, (size_t)1 << 20),
 					     SPLICE_F_MOVE | SPLICE_F_NONBLOCK);

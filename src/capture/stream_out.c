@@ -46,7 +46,7 @@ static uint64_t stream_out_queued(struct stream_out *s, int *error)
 	return n;
 }
 
-static int broken(struct stream_out *s, int error)
+static int stream_broken(struct stream_out *s, int error)
 {
 	pthread_mutex_lock(&s->lock);
 	s->error = s->error ?: error;
@@ -61,7 +61,7 @@ static int broken(struct stream_out *s, int error)
  * Waits until the output accepts something. Signals come often while a recording ends
  * (drain_join()).
  */
-static int ready(struct stream_out *s)
+static int stream_ready(struct stream_out *s)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
 	uint64_t asked = util_now_ns();
@@ -90,7 +90,7 @@ static int put_bytes(struct stream_out *s, const void *data, size_t len)
 	const uint8_t *p = data;
 
 	while (len) {
-		int ret = ready(s);
+		int ret = stream_ready(s);
 		ssize_t n = ret ? -1 : write(s->fd, p, MIN(len, (size_t)PIPE_BUF));
 
 		if (n < 0 && (ret || (errno != EINTR && errno != EAGAIN)))
@@ -122,7 +122,7 @@ static int put_queue(struct stream_out *s)
 
 /* ---- the thread that writes if no other does ---- */
 
-static void *writer(void *arg)
+static void *writer_run(void *arg)
 {
 	struct stream_out *s = arg;
 	bool end = false;
@@ -139,7 +139,7 @@ static void *writer(void *arg)
 		ret = put_queue(s);
 		pthread_mutex_unlock(&s->writing);
 		if (ret)
-			(void)!broken(s, ret);
+			(void)!stream_broken(s, ret);
 		end |= ret != 0;
 	}
 	return NULL;
@@ -170,7 +170,7 @@ int stream_out_new(int fd, struct stream_out **out)
 
 int stream_out_start(struct stream_out *s)
 {
-	int ret = thread_start(&s->writer, writer, s, 0);
+	int ret = thread_start(&s->writer, writer_run, s, 0);
 
 	s->thread = !ret;
 	return ret;
@@ -212,7 +212,7 @@ static int begin_frame(struct stream_out *s, const struct stream_head *h, uint64
 static int end_frame(struct stream_out *s, int ret)
 {
 	if (ret)
-		ret = broken(s, ret);
+		ret = stream_broken(s, ret);
 	pthread_mutex_unlock(&s->writing);
 	return ret;
 }
@@ -263,7 +263,7 @@ uint64_t stream_out_bytes(const struct stream_out *s)
 }
 
 /* The frame under way belongs to the queue, which is already empty. */
-static bool idle(struct stream_out *s)
+static bool stream_idle(struct stream_out *s)
 {
 	if (pthread_mutex_trylock(&s->writing))
 		return false;
@@ -276,7 +276,7 @@ static int wait_queue(struct stream_out *s)
 	const struct timespec nap = { .tv_nsec = 1000000 };
 	int error = 0;
 
-	while ((stream_out_queued(s, &error) || !idle(s)) && !error)
+	while ((stream_out_queued(s, &error) || !stream_idle(s)) && !error)
 		nanosleep(&nap, NULL);
 	return error;
 }

@@ -38,7 +38,7 @@ void subbuf_writer_free(struct subbuf_writer *w)
 }
 
 /* Bytes for data; the number of lost events goes after it. */
-static uint32_t room(const struct subbuf_writer *w)
+static uint32_t subbuf_room(const struct subbuf_writer *w)
 {
 	return w->g.size - w->g.header - (w->lost && !w->uncounted ? w->g.long_size : 0);
 }
@@ -128,7 +128,7 @@ static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t siz
 
 	if (ts < w->ts || delta >> EXTEND_BITS)
 		return false;
-	return (uint64_t)size + (delta >> DELTA_BITS ? 8 : 0) <= room(w) - w->pos - w->later;
+	return (uint64_t)size + (delta >> DELTA_BITS ? 8 : 0) <= subbuf_room(w) - w->pos - w->later;
 }
 
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
@@ -157,7 +157,7 @@ int subbuf_reserve(struct subbuf_writer *w, uint64_t ts, uint32_t len, uint32_t 
 	if (ret)
 		return ret;
 	if (!w->open) {
-		if (size > room(w))
+		if (size > subbuf_room(w))
 			return -EMSGSIZE;
 		w->open = true;
 		w->begin = w->ts = ts;

@@ -167,7 +167,7 @@ int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, vo
 }
 
 /* Makes its directory the one of these n bytes in it. */
-static bool enter(struct cap_tar *t, const char *name, size_t n)
+static bool tar_enter(struct cap_tar *t, const char *name, size_t n)
 {
 	const size_t len = strlen(t->root);
 	size_t i;
@@ -202,10 +202,10 @@ static int tar_open(const struct cap_part *all, const char *sub, struct cap_tar 
 
 			if (!first[n] ||
 			    strncmp(first, t->v[t->n - 1].name + strlen(t->root), n + 1) ||
-			    !enter(t, first, n))
+			    !tar_enter(t, first, n))
 				break;
 		}
-		if (*sub && !enter(t, sub, strlen(sub)))
+		if (*sub && !tar_enter(t, sub, strlen(sub)))
 			ret = err_set(err, ENOENT, "the tar archive has no directory %s", sub);
 	}
 	if (ret)

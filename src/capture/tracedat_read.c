@@ -140,7 +140,7 @@ static void area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t 
 /* ---- the metadata blocks, byte for byte the same in v6 and v7 ---- */
 
 /* The word "NAME" NUL before a block. */
-static int expect(struct td *t, struct cursor *cur, const char *word, size_t n)
+static int td_expect(struct td *t, struct cursor *cur, const char *word, size_t n)
 {
 	const uint8_t *p;
 	int ret = td_bytes(t, cur, n, &p);
@@ -149,7 +149,7 @@ static int expect(struct td *t, struct cursor *cur, const char *word, size_t n)
 }
 
 /* u64 length and that many bytes */
-static int bytes64(struct td *t, struct cursor *cur, const char **p, size_t *len)
+static int td_bytes64(struct td *t, struct cursor *cur, const char **p, size_t *len)
 {
 	const uint8_t *at;
 	uint64_t n = 0;
@@ -162,10 +162,10 @@ static int bytes64(struct td *t, struct cursor *cur, const char **p, size_t *len
 }
 
 /* The same as a NUL-terminated copy. */
-static int text64(struct td *t, struct cursor *cur, char **out, size_t *len)
+static int td_text64(struct td *t, struct cursor *cur, char **out, size_t *len)
 {
 	const char *p;
-	int ret = bytes64(t, cur, &p, len);
+	int ret = td_bytes64(t, cur, &p, len);
 
 	if (ret)
 		return ret;
@@ -180,9 +180,9 @@ static int td_header_info(struct td *t, struct cursor *cur)
 	_cleanup_free_ char *page = NULL, *event = NULL;
 	struct ktext_page p;
 	size_t n;
-	int ret = expect(t, cur, "header_page", sizeof("header_page"));
+	int ret = td_expect(t, cur, "header_page", sizeof("header_page"));
 
-	ret = ret ?: text64(t, cur, &page, &n);
+	ret = ret ?: td_text64(t, cur, &page, &n);
 	if (ret)
 		return ret;
 	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
@@ -193,8 +193,8 @@ static int td_header_info(struct td *t, struct cursor *cur)
 	} else if (n) {
 		cap_note(t->c, "header_page: not understood");
 	}
-	ret = expect(t, cur, "header_event", sizeof("header_event"));
-	return ret ?: text64(t, cur, &event, &n);
+	ret = td_expect(t, cur, "header_event", sizeof("header_event"));
+	return ret ?: td_text64(t, cur, &event, &n);
 }
 
 /* One format; its event name is in its first line. */
@@ -205,7 +205,7 @@ static int read_format(struct td *t, struct cursor *cur, const char *sys)
 	_cleanup_free_ char *name = NULL;
 	const char *text, *eol;
 	size_t n;
-	int ret = bytes64(t, cur, &text, &n);
+	int ret = td_bytes64(t, cur, &text, &n);
 
 	if (ret)
 		return ret;
@@ -277,7 +277,7 @@ static int td_cmdlines(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t n;
-	int ret = text64(t, cur, &text, &n);
+	int ret = td_text64(t, cur, &text, &n);
 
 	if (!ret)
 		cap_parse_tasks(t->c, text, false);
@@ -810,7 +810,7 @@ static int read_options_block(struct td *t, struct cursor *cur)
 }
 
 /* What the file lacks costs only that part. */
-static void survive(struct td *t, int ret, const char *what)
+static void td_survive(struct td *t, int ret, const char *what)
 {
 	if (!ret)
 		return;
@@ -844,7 +844,7 @@ bool td_read_blocks(struct td *t, size_t n, uint64_t *off)
 	}
 	*off = t->in_next - t->in.left;
 	free(t->in_buf);
-	survive(t, ret, i ? block[i - 1].what : "");
+	td_survive(t, ret, i ? block[i - 1].what : "");
 	return !ret;
 }
 
@@ -971,12 +971,12 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 		ret = read_v7(&t, &cur, err);
 	if (!ret && c->version != 7) {
 		if (td_read_blocks(&t, ARRAY_SIZE(block), &off))
-			survive(&t, read_flyrecord(&t, off, t.cpus, ""), "top buffer");
+			td_survive(&t, read_flyrecord(&t, off, t.cpus, ""), "top buffer");
 		for (size_t i = 0; i < t.nbuf; i++)
-			survive(&t,
-				read_flyrecord(&t, t.buf[i].off, t.buf[i].cpus ?: t.cpus,
-					       td_instance(&t, t.buf[i].name)),
-				t.buf[i].name);
+			td_survive(&t,
+				   read_flyrecord(&t, t.buf[i].off, t.buf[i].cpus ?: t.cpus,
+						  td_instance(&t, t.buf[i].name)),
+				   t.buf[i].name);
 	}
 	if (!ret)
 		td_finish(c);

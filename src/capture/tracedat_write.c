@@ -138,7 +138,7 @@ static int tdw_flush(struct tdw *w)
 }
 
 /* Overwrites something already written. */
-static void patch(struct tdw *w, uint64_t at, const void *p, size_t n)
+static void tdw_patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
 	ssize_t got = tdw_flush(w) ? (ssize_t)n : pwrite(w->fd, p, n, (off_t)at);
 
@@ -147,7 +147,7 @@ static void patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 }
 
 /* Where the next byte goes in the file, behind filling. */
-static uint64_t align(struct tdw *w)
+static uint64_t tdw_align(struct tdw *w)
 {
 	static const uint8_t zero[MIN_ALIGN];
 	const uint32_t to = MAX(w->spec->g.size, MIN_ALIGN);
@@ -245,7 +245,7 @@ static void cpu_end(struct tdw *w)
 	const uint64_t area[] = { w->cpu_at, w->done + w->out.len - w->cpu_at };
 
 	if (w->cpu_at)
-		patch(w, w->table_at + sizeof(area) * w->cpu, area, sizeof(area));
+		tdw_patch(w, w->table_at + sizeof(area) * w->cpu, area, sizeof(area));
 	w->cpu_at = 0;
 }
 
@@ -258,8 +258,8 @@ void tdw_buffer(struct tdw *w)
 	cpu_end(w);
 	w->cpus = w->buffer ? s->instance_cpus[w->buffer - 1] : s->cpus;
 	if (w->buffer) {
-		at = align(w);
-		patch(w, w->offset_at[w->buffer - 1], &at, sizeof(at));
+		at = tdw_align(w);
+		tdw_patch(w, w->offset_at[w->buffer - 1], &at, sizeof(at));
 	} else {
 		put_options(w);
 	}
@@ -275,7 +275,7 @@ void tdw_cpu(struct tdw *w, uint32_t cpu)
 {
 	cpu_end(w);
 	w->cpu = cpu;
-	w->cpu_at = align(w);
+	w->cpu_at = tdw_align(w);
 }
 
 int tdw_subbuf(void *arg, const void *buf)
@@ -295,7 +295,7 @@ void tdw_events(struct tdw *w, uint64_t n)
 /* ---- the options of a trace.dat that carry facts, from a capture ---- */
 
 /* As long as any. */
-static void counts(char *to, size_t size, uint64_t dropped, uint64_t read)
+static void stat_counts(char *to, size_t size, uint64_t dropped, uint64_t read)
 {
 	snprintf(to, size, "dropped events: %020" PRIu64 "\nread events: %020" PRIu64 "\n", dropped,
 		 read);
@@ -306,7 +306,7 @@ static void counts(char *to, size_t size, uint64_t dropped, uint64_t read)
  * capture also has the counters at its beginning. What a flight recorder overwrote is no loss; what
  * its sub-buffers say was lost, they say here as well.
  */
-static void cpustat(struct tdw *w, size_t i)
+static void tdw_cpustat(struct tdw *w, size_t i)
 {
 	const struct cap_cpu *cpu = &w->spec->cap->cpu[i];
 	const struct cap_cpustat *e = &cpu->end, none = { 0 };
@@ -319,7 +319,7 @@ static void cpustat(struct tdw *w, size_t i)
 		 cpu->cpu, whole && !w->spec->cap->flight ? e->overrun - b->overrun : 0,
 		 whole ? e->commit_overrun - b->commit_overrun : 0);
 	w->stats_at[i] = w->options.len + 6 + strlen(text);
-	counts(end, sizeof(end), 0, 0);
+	stat_counts(end, sizeof(end), 0, 0);
 	strcat(text, end);
 	option_text(w, TD_CPUSTAT, text);
 }
@@ -337,9 +337,9 @@ static void facts_end(struct tdw *w)
 		if (!w->stats_at[i])
 			continue;
 		dropped += c->trimmed || taken < n ? 0 : taken - n; /* left, or lost on the way */
-		counts(text, sizeof(text), w->spec->part ? 0 : dropped, n);
+		stat_counts(text, sizeof(text), w->spec->part ? 0 : dropped, n);
 		/* Overwrites text in the options, which may be in the file already. */
-		patch(w, w->options_at + w->stats_at[i], text, strlen(text));
+		tdw_patch(w, w->options_at + w->stats_at[i], text, strlen(text));
 	}
 }
 
@@ -365,7 +365,7 @@ void tdw_facts(struct tdw *w)
 
 	for (size_t i = 0; i < c->ncpu; i++)
 		if (c->cpu[i].end.valid)
-			cpustat(w, i);
+			tdw_cpustat(w, i);
 	if (c->uname)
 		option_text(w, TD_UNAME, c->uname);
 	option_text(w, TD_VERSION,

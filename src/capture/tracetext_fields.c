@@ -422,7 +422,7 @@ static size_t task_name(const char *p, struct tt_word next)
 	return n;
 }
 
-static struct tt_word string(const char *p, const struct tt_place *x)
+static struct tt_word tt_string(const char *p, const struct tt_place *x)
 {
 	size_t n = x->type == 'w' ? strcspn(p, " ,;)") : strlen(p);
 
@@ -431,8 +431,8 @@ static struct tt_word string(const char *p, const struct tt_place *x)
 	return (struct tt_word){ p, MIN(n, (size_t)TT_STRING_MAX) };
 }
 
-static bool value(const char *text, const char *p, const struct tt_place *x, uint64_t *isa,
-		  uint64_t *v)
+static bool tt_value(const char *text, const char *p, const struct tt_place *x, uint64_t *isa,
+		     uint64_t *v)
 {
 	uint64_t minor;
 	bool is;
@@ -525,7 +525,7 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 			    (p && (x.type == '{' || x.type == 'E') && isalpha((unsigned char)*p) &&
 			     !number_at(p) && !str_starts(p, "UNKNOWN ("));
 		if (at->fixed)
-			at->known = value(all->text, p, at, &at->isa, &at->v);
+			at->known = tt_value(all->text, p, at, &at->isa, &at->v);
 		while (p && at->number + 1 < all->n && all->end[at->number + 1] <= p)
 			at->number++;
 		at->skip = p ? (uint32_t)(p - all->end[at->number]) : 0;
@@ -722,11 +722,11 @@ static uint32_t make_record(struct tt_shapes *all, struct tt_shape *s, uint64_t 
 		} else if (is_string(x->type)) {
 			known = true;
 			s->quick = false;
-			at = tt_put_string(buf, slot, at, string(p, x));
+			at = tt_put_string(buf, slot, at, tt_string(p, x));
 			memcpy(&v, slot, sizeof(v));
 		} else if (!x->fixed) {
 			s->quick &= x->type == 'I' && !x->there && s->isa;
-			known = value(all->text, p, x, isa, &v) && (x->size == 8 || !(v >> 32));
+			known = tt_value(all->text, p, x, isa, &v) && (x->size == 8 || !(v >> 32));
 		} else {
 			s->isa = x->isa ?: s->isa;
 			*isa = x->isa ?: *isa;

@@ -98,7 +98,7 @@ static const char *take_flags(const char *p, struct tt_line *l)
 
 /* ---- who ---- */
 
-static struct tt_word trimmed(const char *s, const char *end)
+static struct tt_word word_trimmed(const char *s, const char *end)
 {
 	while (s < end && (*s == ' ' || *s == '\t'))
 		s++;
@@ -130,16 +130,16 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 	uint64_t pid;
 
 	if (w.n > 2 && str_starts(w.s, "# ")) /* a comment of a program's, or in a book */
-		w = trimmed(w.s + 2, end);
+		w = word_trimmed(w.s + 2, end);
 	if (last && !memchr(last, '-', (size_t)(end - last)) && take_flags(last + 1, l) >= end)
-		w = trimmed(w.s, last); /* perf's irqs, before the CPU */
+		w = word_trimmed(w.s, last); /* perf's irqs, before the CPU */
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
-		w = trimmed(w.s, memrchr(w.s, '(', w.n));
+		w = word_trimmed(w.s, memrchr(w.s, '(', w.n));
 	if (kvmft && w.n > 30 && tt_is_digit(*w.s) && w.s[4] == '-' && w.s[19] == '.') /* --long */
-		w = trimmed(w.s + 29, w.s + w.n);
+		w = word_trimmed(w.s + 29, w.s + w.n);
 	if (kvmft) {
 		l->side = (struct tt_word){ w.s, MIN(w.n, strcspn(w.s, " \t")) };
-		w = trimmed(w.s + l->side.n, w.s + w.n);
+		w = word_trimmed(w.s + l->side.n, w.s + w.n);
 	}
 	pid = last_number(&w);
 	if (pid != UINT64_MAX && w.n && w.s[w.n - 1] == '/') { /* its process */
@@ -149,14 +149,14 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 	l->pid = pid == UINT64_MAX ? -1 : (int32_t)pid;
 	if (w.n && w.s[w.n - 1] == '-')
 		w.n--;
-	w = trimmed(w.s, w.s + w.n);
+	w = word_trimmed(w.s, w.s + w.n);
 	/* trace-cmd report of several files */
 	file = !kvmft && memchr(w.s, ':', w.n) ? memmem(w.s, w.n, ": ", 2) : NULL;
 	if (file)
 		l->side = (struct tt_word){ w.s, (size_t)(file - w.s) };
 	/* anything else, and a date, is far away */
 	while (memchr(w.s, ' ', w.n) && (last = memmem(w.s, w.n, "  ", 2)))
-		w = trimmed(last, w.s + w.n);
+		w = word_trimmed(last, w.s + w.n);
 	if (!tt_word_is(w, "<...>") && *w.s != ':') /* perf's ":4242": not known */
 		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
 }
@@ -179,7 +179,7 @@ static __attribute__((noinline)) void learn_who(struct tt_head *h, const char *s
 	struct tt_head now;
 
 	now.l = tt_no_line;
-	read_who(trimmed(s, open), kvmft, &now.l);
+	read_who(word_trimmed(s, open), kvmft, &now.l);
 	now.l.cpu = l->cpu;
 	now.l.has_cpu = l->has_cpu;
 	now.l.is_vcpu = l->is_vcpu;
@@ -278,17 +278,17 @@ static bool read_event(const char *p, const char *end, bool clear, struct tt_lin
  */
 static __attribute__((noinline)) bool is_name(const char *first, const char *open)
 {
-	struct tt_word w = trimmed(first, open);
+	struct tt_word w = word_trimmed(first, open);
 
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
-		w = trimmed(w.s, memrchr(w.s, '(', w.n));
+		w = word_trimmed(w.s, memrchr(w.s, '(', w.n));
 	if (last_number(&w) == UINT64_MAX)
 		return false;
 	if (w.n && w.s[w.n - 1] == '/') { /* its process */
 		w.n--;
 		last_number(&w);
 	}
-	return trimmed(w.s, w.s + w.n).n <= TASK_COMM + 1;
+	return word_trimmed(w.s, w.s + w.n).n <= TASK_COMM + 1;
 }
 
 /* The bracket behind p that is_name() accepts, NULL: none. */

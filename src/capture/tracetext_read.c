@@ -153,7 +153,7 @@ static void make_plain(char *s, const char *end)
 }
 
 /* A mail as it was sent: what "=3D" and "=" at the end of a line stand for. */
-static void unquote(struct tracetext *t, char *to)
+static void text_unquote(struct tracetext *t, char *to)
 {
 	for (const char *s = to; s < t->buf + t->have; s++) {
 		const int high = *s == '=' ? str_hex_value(s[1]) : -1;
@@ -847,7 +847,7 @@ static uint64_t stretch_lines(const struct tt_stretch *s, uint64_t from, uint64_
 }
 
 /* A CPU does one thing at a time: stretches from the same time are of two recordings. */
-static bool overlaps(struct tt_cpu *cpu)
+static bool cpu_overlaps(struct tt_cpu *cpu)
 {
 	const struct tt_stretch *a = cpu->stretch;
 
@@ -878,7 +878,7 @@ static int add_cpus(struct tracetext *t)
 		ret = t->full ? 0 : subbuf_write_end(&t->cpu[i]->w);
 		if (t->backwards)
 			order_blocks(t->cpu[i]);
-		t->two |= !t->no_cpu && overlaps(t->cpu[i]);
+		t->two |= !t->no_cpu && cpu_overlaps(t->cpu[i]);
 		t->stream[c->nstream] = t->cpu[i];
 		e.len = t->cpu[i]->n * BLOCK;
 		cap_stream_extend(c, cap_stream_add(c, i, ""), &e);
@@ -923,7 +923,7 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 		t->side[0] = '\0';
 	}
 	if (mail && head) {
-		unquote(t, mail);
+		text_unquote(t, mail);
 		t->base = -1;
 	}
 	return ret ?: find_side(t) ? 0 : -ENOMSG;

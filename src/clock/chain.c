@@ -103,7 +103,7 @@ int clock_by_name(const char *name, enum clock_side side, enum clock_id *id)
 /* ---- one link ---- */
 
 /* A value was found, or a preimage: empty means that the value never was read. */
-static int found(int err, uint64_t *lo, uint64_t *hi)
+static int hop_found(int err, uint64_t *lo, uint64_t *hi)
 {
 	if (err || *hi >= *lo)
 		return err;
@@ -112,7 +112,7 @@ static int found(int err, uint64_t *lo, uint64_t *hi)
 }
 
 /* Signed constant between two ns clocks; no stamp is before the zero of either. */
-static int later(uint64_t v, s128 constant, uint64_t *lo, uint64_t *hi)
+static int hop_later(uint64_t v, s128 constant, uint64_t *lo, uint64_t *hi)
 {
 	int err = wide_store((s128)v + constant, lo);
 
@@ -130,10 +130,10 @@ int clock_link_down(const struct clock_link *l, uint64_t v, uint64_t *lo, uint64
 	case CLOCK_WAY_PIECES:
 		ret = clock_pieces_to_ns(&l->pieces, v, lo, hi);
 		return ret > 0 ? CLOCK_FLAG_EXTRAPOLATED : ret;
-	case CLOCK_WAY_LATER: return later(v, (int64_t)l->later, lo, hi);
+	case CLOCK_WAY_LATER: return hop_later(v, (int64_t)l->later, lo, hi);
 	case CLOCK_WAY_CYC2NS:
-		return later(cyc2ns_to_ns(&l->line, v) - l->line.offset, (int64_t)l->line.offset,
-			     lo, hi);
+		return hop_later(cyc2ns_to_ns(&l->line, v) - l->line.offset,
+				 (int64_t)l->line.offset, lo, hi);
 	case CLOCK_WAY_MAP: ns = tsc_to_guest(&l->map, v); break;
 	case CLOCK_WAY_RECORD: ret = pvclock_to_ns(&l->pv, v, &ns); break;
 	case CLOCK_WAY_RAW: ret = mono_raw_to_ns(&l->raw, v, &ns); break;
@@ -154,14 +154,14 @@ int clock_link_up(const struct clock_link *l, uint64_t v, uint64_t *lo, uint64_t
 	case CLOCK_WAY_PIECES:
 		ret = clock_pieces_to_tsc(&l->pieces, v, lo, hi);
 		return ret > 0 ? CLOCK_FLAG_EXTRAPOLATED : ret;
-	case CLOCK_WAY_LATER: return later(v, -(s128)(int64_t)l->later, lo, hi);
+	case CLOCK_WAY_LATER: return hop_later(v, -(s128)(int64_t)l->later, lo, hi);
 	case CLOCK_WAY_CYC2NS: /* no time is before TSC zero */
-		ret = later(v, -(s128)(int64_t)l->line.offset, lo, hi);
-		return ret ?: found(cyc2ns_to_tsc_range(&l->line, v, lo, hi), lo, hi);
-	case CLOCK_WAY_MAP: return found(tsc_to_host(&l->map, v, lo, hi), lo, hi);
-	case CLOCK_WAY_RECORD: return found(pvclock_to_tsc_range(&l->pv, v, lo, hi), lo, hi);
-	case CLOCK_WAY_RAW: return found(mono_raw_to_cyc_range(&l->raw, v, lo, hi), lo, hi);
-	case CLOCK_WAY_SAME: return later(v, 0, lo, hi);
+		ret = hop_later(v, -(s128)(int64_t)l->line.offset, lo, hi);
+		return ret ?: hop_found(cyc2ns_to_tsc_range(&l->line, v, lo, hi), lo, hi);
+	case CLOCK_WAY_MAP: return hop_found(tsc_to_host(&l->map, v, lo, hi), lo, hi);
+	case CLOCK_WAY_RECORD: return hop_found(pvclock_to_tsc_range(&l->pv, v, lo, hi), lo, hi);
+	case CLOCK_WAY_RAW: return hop_found(mono_raw_to_cyc_range(&l->raw, v, lo, hi), lo, hi);
+	case CLOCK_WAY_SAME: return hop_later(v, 0, lo, hi);
 	case CLOCK_WAY_UNKNOWN:
 	case CLOCK_WAY_EPOCHS: break;
 	}
@@ -305,7 +305,7 @@ int clock_route_find(const struct clock_chain *c, enum clock_id from, enum clock
 }
 
 /* Carry the range [*lo, *hi] over one link. */
-static int cross(const struct clock_chain *c, struct clock_hop hop, uint64_t *lo, uint64_t *hi)
+static int hop_cross(const struct clock_chain *c, struct clock_hop hop, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t first, last, end;
 	int a = hop_value(c, hop, *lo, &first, &last), b = 0;
@@ -337,7 +337,7 @@ int clock_route_convert(const struct clock_route *route, uint64_t value, uint64_
 	int flags = 0, ret;
 
 	for (unsigned int i = 0; i < route->n; i++) {
-		ret = cross(route->chain, route->hop[i], &a, &b);
+		ret = hop_cross(route->chain, route->hop[i], &a, &b);
 		if (ret < 0)
 			return ret;
 		flags |= ret;

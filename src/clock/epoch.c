@@ -75,7 +75,7 @@ static void epoch_reserve(struct epoch_vcpu *c, size_t more)
 	(void)xarray_grow(&c->v, c->n + more - 1, &c->room, sizeof(*c->v));
 }
 
-static struct epoch *newest(const struct epoch_vcpu *c)
+static struct epoch *newest_epoch(const struct epoch_vcpu *c)
 {
 	return c->n ? &c->v[c->n - 1] : NULL;
 }
@@ -86,7 +86,7 @@ static struct epoch *newest(const struct epoch_vcpu *c)
  */
 static void epoch_push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e)
 {
-	struct epoch *last = newest(c);
+	struct epoch *last = newest_epoch(c);
 
 	if (e.from < vm->watch_from)
 		e.from = vm->watch_from;
@@ -136,15 +136,15 @@ static void fill_map(const struct epoch_vm *vm, struct epoch_vcpu *c, const stru
 	}
 }
 
-static void doubt(struct epoch_vcpu *c, unsigned int note)
+static void vcpu_doubt(struct epoch_vcpu *c, unsigned int note)
 {
 	c->notes |= note;
 	if (c->n)
-		newest(c)->doubtful = true;
+		newest_epoch(c)->doubtful = true;
 }
 
 /* Take note of an event's stamp. */
-static int advance(struct epoch_vm *vm, uint64_t host)
+static int vm_advance(struct epoch_vm *vm, uint64_t host)
 {
 	if (host < vm->last_event)
 		return -EINVAL;
@@ -176,14 +176,14 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
  */
 static void check_previous(struct epoch_vcpu *c, uint64_t host, uint64_t prev)
 {
-	struct epoch *last = newest(c);
+	struct epoch *last = newest_epoch(c);
 	bool early = c->read_pending && host <= c->read_at;
 	size_t i;
 
 	if (c->read_pending && (!early || (!c->has_write && prev == c->read_offset))) {
 		c->read_pending = false;
 		if (last->map.offset != c->read_offset)
-			doubt(c, EPOCH_NOTE_READ_MISMATCH);
+			vcpu_doubt(c, EPOCH_NOTE_READ_MISMATCH);
 	}
 	if (last->map.offset == prev)
 		return;
@@ -193,7 +193,7 @@ static void check_previous(struct epoch_vcpu *c, uint64_t host, uint64_t prev)
 			c->v[i].map.offset = prev;
 		return;
 	}
-	doubt(c, c->has_write ? EPOCH_NOTE_CHAIN_BROKEN : EPOCH_NOTE_READ_MISMATCH);
+	vcpu_doubt(c, c->has_write ? EPOCH_NOTE_CHAIN_BROKEN : EPOCH_NOTE_READ_MISMATCH);
 }
 
 int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint64_t prev,
@@ -203,7 +203,7 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	struct epoch_vcpu *c;
 	struct epoch e;
 	bool fresh = !epoch_vm_find(vm, id), birth;
-	int err = advance(vm, host);
+	int err = vm_advance(vm, host);
 
 	if (err)
 		return err;
@@ -215,18 +215,18 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	 */
 	birth = !prev && !c->has_write &&
 		(fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
-	if (!c->n || !newest(c)->has_map) {
+	if (!c->n || !newest_epoch(c)->has_map) {
 		fill_map(vm, c, &assumed);
 		c->notes |= EPOCH_NOTE_RATIO_UNKNOWN;
 	}
 	check_previous(c, host, prev);
 	if (birth) { /* whatever was assumed about the time before is void */
-		c->v[0] = *newest(c);
+		c->v[0] = *newest_epoch(c);
 		c->v[0].from = host;
 		c->n = 1;
 	}
 	c->has_write = true;
-	e = *newest(c);
+	e = *newest_epoch(c);
 	if (e.map.offset == next && !e.doubtful)
 		return 0;
 	e.has_pv = e.has_pv && prev == next && e.map.offset == next;
@@ -239,7 +239,7 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 
 int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_clock)
 {
-	int err = advance(vm, host);
+	int err = vm_advance(vm, host);
 
 	if (err)
 		return err;
@@ -249,10 +249,10 @@ int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_cl
 }
 
 /* Room for one more epoch is reserved. NULL: what it is from now on is not known. */
-static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t host,
-		     const struct pvclock *pv)
+static void record_announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t host,
+			    const struct pvclock *pv)
 {
-	struct epoch e = c->n ? *newest(c) : (struct epoch){ 0 };
+	struct epoch e = c->n ? *newest_epoch(c) : (struct epoch){ 0 };
 
 	if (pv ? e.has_pv && pvclock_same_body(&e.pv, pv) : !e.has_pv)
 		return;
@@ -279,7 +279,7 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 		return 0;
 	if (!(pv->flags & PVCLOCK_TSC_STABLE)) {
 		vm->has_pv = false;
-		announce(vm, c, host, pv);
+		record_announce(vm, c, host, pv);
 		return 0;
 	}
 	news = !vm->has_pv || !pvclock_same_body(&vm->pv, pv);
@@ -287,7 +287,7 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	vm->has_pv = vm->announced <= EPOCH_ANNOUNCED_MAX;
 	for (size_t i = 0; i < vm->n; i++) {
 		epoch_reserve(vm->vcpus[i], 1);
-		announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
+		record_announce(vm, vm->vcpus[i], host, vm->has_pv ? pv : NULL);
 	}
 	if (news)
 		vm->pv_from = host;
@@ -386,18 +386,18 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	if (err)
 		return err;
 	c = find_or_add(vm, id, 1);
-	if (!c->n || !newest(c)->has_map) {
+	if (!c->n || !newest_epoch(c)->has_map) {
 		fill_map(vm, c, map);
 		c->has_read = true;
 	}
 	before = c->notes;
-	if (c->read_pending && c->has_write && newest(c)->map.offset != c->read_offset)
-		doubt(c, EPOCH_NOTE_READ_MISMATCH);
+	if (c->read_pending && c->has_write && newest_epoch(c)->map.offset != c->read_offset)
+		vcpu_doubt(c, EPOCH_NOTE_READ_MISMATCH);
 	c->read_pending = false;
-	last.offset = newest(c)->map.offset;
+	last.offset = newest_epoch(c)->map.offset;
 	if (last.offset != map->offset) {
 		found |= EPOCH_NOTE_LOST_EVENTS;
-		doubt(c, EPOCH_NOTE_LOST_EVENTS);
+		vcpu_doubt(c, EPOCH_NOTE_LOST_EVENTS);
 	}
 	if (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) {
 		/* Only one ratio was ever observed: it is the best guess for all epochs. */
@@ -406,7 +406,7 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 			c->v[i].map.frac = map->frac;
 		}
 		c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
-	} else if (!tsc_map_equal(&newest(c)->map, &last) && !date_scaling(vm, c, map)) {
+	} else if (!tsc_map_equal(&newest_epoch(c)->map, &last) && !date_scaling(vm, c, map)) {
 		found |= EPOCH_NOTE_RATIO_CHANGED;
 		c->notes |= EPOCH_NOTE_RATIO_CHANGED;
 		for (i = 0; i < c->n; i++)
@@ -580,8 +580,8 @@ static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, 
 }
 
 /* Stores [a, b], if there is a result. */
-static enum epoch_result give(enum epoch_result r, uint64_t a, uint64_t b, uint64_t *lo,
-			      uint64_t *hi)
+static enum epoch_result range_give(enum epoch_result r, uint64_t a, uint64_t b, uint64_t *lo,
+				    uint64_t *hi)
 {
 	if (epoch_result_usable(r)) {
 		*lo = a;
@@ -596,7 +596,7 @@ enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest
 	struct candidate k;
 	enum epoch_result r = find_guest(c, guest, &k);
 
-	return give(r, k.lo, k.hi, lo, hi);
+	return range_give(r, k.lo, k.hi, lo, hi);
 }
 
 bool epoch_guest_line(const struct epoch_vcpu *c, uint64_t guest, struct epoch_line *line)
@@ -671,7 +671,7 @@ enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns
 	struct candidate k;
 	enum epoch_result r = find_kvmclock(c, ns, &k, &a, &b);
 
-	return give(r, k.lo, k.hi, lo, hi);
+	return range_give(r, k.lo, k.hi, lo, hi);
 }
 
 enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
@@ -683,7 +683,7 @@ enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t n
 
 	if (epoch_result_usable(r) && b < a) /* two touching places under different maps */
 		return EPOCH_AMBIGUOUS;
-	return give(r, a, b, lo, hi);
+	return range_give(r, a, b, lo, hi);
 }
 
 /* Epoch in force at @host in *i, with the result its map deserves. */

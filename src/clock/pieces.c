@@ -247,7 +247,7 @@ static s128 error_around(const struct clock_pieces *p, size_t i)
 	return err;
 }
 
-static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t *lo, uint64_t *hi)
+static int piece_beyond(const struct clock_pieces *p, size_t i, s128 ns, uint64_t *lo, uint64_t *hi)
 {
 	s128 outside = distance_outside(p, i, line_to_tsc(p, i, ns, false));
 	s128 err = interval_error(p, i, outside >= FAR ? FAR : outside);
@@ -318,8 +318,8 @@ int clock_pieces_to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo,
 	if (ret != -ENODATA)
 		return ret;
 	if (ns < p->v[0].ns)
-		return extrapolate(p, 0, (s128)ns, lo, hi);
+		return piece_beyond(p, 0, (s128)ns, lo, hi);
 	if (ns > p->v[p->n - 1].ns)
-		return extrapolate(p, end, (s128)ns, lo, hi);
+		return piece_beyond(p, end, (s128)ns, lo, hi);
 	return -ENODATA;
 }

@@ -288,8 +288,8 @@ static void take_write(const struct clockcheck *c, struct clock_vm *vm, const st
 }
 
 /* It runs: what was written is in force, unless that was a reset. */
-static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		   uint64_t rip)
+static void check_jump(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		       uint64_t rip)
 {
 	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
 	enum clock_finding is = CLOCK_TSC_JUMP;
@@ -423,8 +423,8 @@ static void clock_adopt(struct clock_vcpu *v, uint64_t host)
  * Its memory has had another record than what its VM had: it comes from another VM, or is older.
  * KVM says when it makes a VM, whose kvmclock begins then, and counts on until it is set.
  */
-static void restored(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
-		     const struct pvclock *pv, uint64_t host)
+static void check_restore(const struct clockcheck *c, struct clock_vm *vm,
+			  const struct clock_vcpu *v, const struct pvclock *pv, uint64_t host)
 {
 	struct clock_seen s = { .is = CLOCK_RESTORED, .vcpu = -1, .from = host, .at = vm->made,
 				.told = pv->version - 2,
@@ -463,7 +463,7 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 		vm->blind |= !(map && begin && !c->cap->unit_ns &&
 			       (int64_t)(tsc_to_guest(map, begin) - pv->tsc_timestamp) > 0);
 	else if (!v->entered)
-		restored(c, vm, v, pv, host);
+		check_restore(c, vm, v, pv, host);
 }
 
 static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
@@ -488,7 +488,7 @@ static void pvclock_taken(struct clockcheck *c, struct clock_vm *vm, const struc
 		first_record(c, vm, v, &pv, i->host);
 	} else if (pv.version > 2 && pv.version <= v->was.pv.version &&
 		   !pvclock_same_body(&v->was.pv, &pv)) {
-		restored(c, vm, v, &pv, i->host);
+		check_restore(c, vm, v, &pv, i->host);
 	}
 	v = clock_vcpu_by_id(vm, v->id); /* restored: its last record is none of it */
 	if (!known && (!v->was.has_pv || v->was.from > v->jump.at))
@@ -554,7 +554,7 @@ static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_
 {
 	size_t apart;
 
-	jumped(c, vm, v, tl_field(i, 1));
+	check_jump(c, vm, v, tl_field(i, 1));
 	if (v->read && v->exit && v->exit >= c->lost_to) {
 		vm->read[v->read - 1].n++;
 		vm->read[v->read - 1].spent += i->host - v->exit;
@@ -750,8 +750,8 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 }
 
 /* What a guest, or a record, makes of its TSC is not what it is, by more than errors. */
-static void frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
-		     uint64_t told, bool own)
+static void check_frequency(const struct clockcheck *c, struct clock_vm *vm,
+			    const struct clock_vcpu *v, uint64_t told, bool own)
 {
 	uint64_t real = clock_vcpu_khz(c, v), off = real > told ? real - told : told - real;
 	uint64_t slack = 3 + real * OFF_PPM / 1000000 +
@@ -768,7 +768,7 @@ static void frequency(const struct clockcheck *c, struct clock_vm *vm, const str
 }
 
 /* The host's clocks are read along with its TSC, which KVM's record makes the guest's of. */
-static void drift(const struct clockcheck *c, struct clock_vm *vm)
+static void check_drift(const struct clockcheck *c, struct clock_vm *vm)
 {
 	const struct clock_vcpu *v = first_with_record(vm);
 	const struct clock_bracket *a = c->cap->bracket, *b = a;
@@ -795,8 +795,8 @@ static void drift(const struct clockcheck *c, struct clock_vm *vm)
 }
 
 /* Both have run since the other one's record came, so both had their last one. */
-static void differs(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		    const struct clock_vcpu *ref)
+static void check_vcpus(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+			const struct clock_vcpu *ref)
 {
 	uint64_t a, b, tsc, slack;
 
@@ -829,10 +829,10 @@ static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		clock_skew(c, vm, v, c->until, true);
 		if (v->was.has_pv && v->was.from >= c->lost_to &&
 		    !pvclock_khz(v->was.pv.mul, v->was.pv.shift, &told))
-			frequency(c, vm, v, told, false);
-		frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
+			check_frequency(c, vm, v, told, false);
+		check_frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!c->cap->unit_ns)
-			differs(c, vm, v, ref);
+			check_vcpus(c, vm, v, ref);
 		if (v->late >= LATE_LEAST && v->late * 2 >= v->timers)
 			clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES, .vcpu = v->id,
 				.count = v->late, .all = v->timers,
@@ -872,7 +872,7 @@ static void clock_source(const struct clockcheck *c, struct clock_vm *vm, const 
 	const char *now = s->cap->end_clocksource ?: s->cap->clocksource;
 
 	if (by && vm->n && strcmp(by, "measured"))
-		frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true);
+		check_frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true);
 	if (!now)
 		return;
 	if (s->cap->clocksource && strcmp(now, s->cap->clocksource)) {
@@ -984,7 +984,7 @@ static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 		if (!clock_map_holds(c, &vm->vcpu[i]))
 			vm->vcpu[i].late = 0;
 	each_vcpu(c, vm);
-	drift(c, vm);
+	check_drift(c, vm);
 	for (size_t i = 0; i < CLOCK_TIMERS && ns; i++) {
 		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
 					.all = vm->last - vm->first, .spent = vm->read[i].spent };

@@ -63,7 +63,8 @@ static const struct opt convert_options[] = {
 
 /* ---- clock names ---- */
 
-static void nearer(const char *name, const char *text, const char **best, unsigned int *distance)
+static void name_nearer(const char *name, const char *text, const char **best,
+			unsigned int *distance)
 {
 	unsigned int d = str_distance(name, text);
 
@@ -99,9 +100,9 @@ static int resolve_clock(const char *option, const char *text, enum clock_id *id
 	for (int i = 0; i < CLK_NR; i++) {
 		const char *name = clock_name((enum clock_id)i), *dash = strchr(name, '-');
 
-		nearer(name, text, &near, &distance);
+		name_nearer(name, text, &near, &distance);
 		if (dash)
-			nearer(dash + 1, text, &near, &distance);
+			name_nearer(dash + 1, text, &near, &distance);
 	}
 	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
 			 option, text, near ? " (did you mean " : "", near ?: "", near ? "?)" : "",
@@ -293,7 +294,7 @@ static bool tell_damage(const struct capture *cap)
 	return cap && cap->ndamage;
 }
 
-static int summary(const struct convert *v)
+static int convert_summary(const struct convert *v)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t failed = 0;
@@ -394,7 +395,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret)
 		ret = argc ? convert_args(&v, argc, argv, err) : convert_stdin(&v, err);
 	if (ret >= 0)
-		ret = summary(&v);
+		ret = convert_summary(&v);
 	sbuf_free(&v.out);
 	convert_close(&v.c);
 	return ret;

@@ -267,7 +267,7 @@ static int one_of_side(struct run *run, const struct recording *from, struct dif
 	return side_timeline(run, s, v);
 }
 
-static int side(struct run *run, int i)
+static int diff_of_side(struct run *run, int i)
 {
 	struct diff_side *s = &run->d.side[i];
 	int ret = one_of_side(run, &run->o->recording[i][0], s, &run->v[i]);
@@ -547,7 +547,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 		goto out;
 	}
 	for (int i = 0; i < 2 && !ret; i++)
-		ret = side(&run, i);
+		ret = diff_of_side(&run, i);
 	run.d.lossy = run.incomplete;
 	ret = ret ?: same_unit(&run) ?: long_enough(&run);
 	if (!ret) {

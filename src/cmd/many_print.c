@@ -100,7 +100,7 @@ static double sum_percent(unsigned __int128 part, unsigned __int128 whole)
 }
 
 /* "1.23us", rounded. */
-static const char *us(uint64_t ns, char text[32])
+static const char *us_text(uint64_t ns, char text[32])
 {
 	ns += MIN(5, UINT64_MAX - ns);
 	snprintf(text, 32, "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
@@ -127,11 +127,11 @@ static void sum_cells(struct row *o, const void *ctx, size_t i)
 	cell_text(o, 0, TEXTF("%s%%", d->what), "%.2f%%", sum_percent(r->n, s->all));
 	cell_text(o, 0, "Time%", "%.2f%%", sum_percent(r->total, s->total));
 	row_time(o, "total", true, u64_cut(r->total));
-	cell_text(o, 0, "Min Time", "%s", us(r->min, text));
+	cell_text(o, 0, "Min Time", "%s", us_text(r->min, text));
 	row_time(o, "min", true, r->min);
-	cell_text(o, 0, "Max Time", "%s", us(r->max, text));
+	cell_text(o, 0, "Max Time", "%s", us_text(r->max, text));
 	row_time(o, "max", true, r->max);
-	cell_text(o, 0, "Avg time", "%s", us(row_mean(r), text));
+	cell_text(o, 0, "Avg time", "%s", us_text(row_mean(r), text));
 }
 
 static void sum_head(struct json *j, const void *ctx)
@@ -280,7 +280,7 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 				sbuf_addf(&b, "\n==> all %zu together <==\n\n", s.captures);
 				table_text(&t, &b);
 				sbuf_addf(&b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s.all,
-					  d->times, us(u64_cut(s.total), text));
+					  d->times, us_text(u64_cut(s.total), text));
 			}
 		}
 		ret = sbuf_write(&b, d->f);

@@ -35,7 +35,7 @@ static int pick_add_vcpus(struct pick *p, const char *list)
 #define SPIKES 200u
 
 /* Each is followed by its parts. The number of spikes, or -errno. */
-static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
+static ssize_t spike_unpack(struct sbuf *rows, struct blame_spike *v)
 {
 	size_t n = 0, size;
 
@@ -78,7 +78,7 @@ static int merge_spikes_put(struct many *m, struct view *v, bool judge)
 	if (r.code < 0)
 		return err_set(v->err, -r.code, "finding spikes: %s", r.why);
 	s = xcalloc(r.rows.len / sizeof(*s) + 1, sizeof(*s));
-	n = unpack(&r.rows, s);
+	n = spike_unpack(&r.rows, s);
 	if (n < 0)
 		return err_set(v->err, EINVAL, "what the process that looks for spikes found is damaged");
 	if (judge)
@@ -293,7 +293,7 @@ static bool shows_all(const struct merge_opts *o)
 
 static const int end_signals[] = { SIGINT, SIGTERM };
 
-static void nothing(int sig __unused_arg)
+static void signal_nothing(int sig __unused_arg)
 {
 }
 
@@ -382,7 +382,7 @@ static int merge_follow(struct merge *m, int argc, char **argv)
 	struct follow_pass pass = { 0 };
 	unsigned int tries = 0;
 	int ret = 0;
-	const struct sigaction once = { .sa_handler = nothing,
+	const struct sigaction once = { .sa_handler = signal_nothing,
 					.sa_flags = (int)SA_RESETHAND | SA_RESTART };
 	struct sigaction now;
 

@@ -285,7 +285,7 @@ static int add_path(struct sbuf *line, const char *path, struct kvmft_err *err)
 	return 0;
 }
 
-static int ask(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
+static int qmp_ask(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
 	int ret = monitor_human(m, line, out, err);
 
@@ -299,12 +299,12 @@ static int ask(struct monitor *m, const char *line, struct sbuf *out, struct kvm
 }
 
 /* "Trace file "NAME" on.", on a line of its own. */
-static int status(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
+static int qemu_status(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
 {
 	int ret;
 
 	sbuf_reset(out);
-	ret = ask(m, "trace-file", out, err);
+	ret = qmp_ask(m, "trace-file", out, err);
 	while (out->len && strchr("\n ", out->s[out->len - 1]))
 		out->s[--out->len] = '\0';
 	if (out->s)
@@ -338,16 +338,16 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 	}
 
 	ret = ret ?: qemu_open(&o->target, &q, err);
-	ret = ret ?: status(q.m, &out, err);
+	ret = ret ?: qemu_status(q.m, &out, err);
 	was_off = answer_is_off(&out);
 	if (!ret && argc) {
 		sbuf_reset(&out);
-		ret = line.s ? ask(q.m, line.s, &out, err) : -ENOMEM;
+		ret = line.s ? qmp_ask(q.m, line.s, &out, err) : -ENOMEM;
 		if (!ret && out.len) { /* success prints nothing */
 			str_printable(out.s);
 			ret = err_set(err, EREMOTEIO, "QEMU refused it: %s", out.s);
 		}
-		ret = ret ?: status(q.m, &out, err);
+		ret = ret ?: qemu_status(q.m, &out, err);
 	}
 	if (!ret && argc && !strcmp(argv[0], "on") && answer_is_off(&out))
 		ret = err_set(err, EIO, "QEMU could not start the file: %s", out.s);
@@ -532,7 +532,7 @@ struct format_list {
 	char **pattern; /* NULL-terminated; none: all events */
 };
 
-static const struct qev *listed(const struct format_list *l, size_t i)
+static const struct qev *format_listed(const struct format_list *l, size_t i)
 {
 	const struct qev *e = qevents_at(l->q, i);
 	bool wanted = !*l->pattern;
@@ -566,7 +566,7 @@ static void add_args(struct sbuf *b, const struct qev *e)
 static void qemu_format_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct qev none;
-	const struct qev *e = o->head ? &none : listed(ctx, i);
+	const struct qev *e = o->head ? &none : format_listed(ctx, i);
 	_cleanup_(sbuf_free) struct sbuf props = { 0 }, args = { 0 }, print = { 0 };
 
 	if (!e)
@@ -630,7 +630,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	l.q = q;
 	t.n = qevents_count(q);
 	for (size_t i = 0; i < t.n; i++) {
-		const struct qev *e = listed(&l, i);
+		const struct qev *e = format_listed(&l, i);
 
 		shown += e != NULL;
 		if (e && o->format <= FORMAT_TEXT) {

@@ -106,7 +106,7 @@ static int parse_pids(struct run *run)
 	return 0;
 }
 
-static int parse(struct run *run)
+static int report_parse(struct run *run)
 {
 	const struct opts *o = run->o;
 	const char *name;
@@ -190,7 +190,7 @@ static int why_empty(const struct run *run)
 
 /* ---- what must be said ---- */
 
-static void remarks(struct run *run, enum report_format format)
+static void report_remarks(struct run *run, enum report_format format)
 {
 	const struct report_totals *t = report_totals(run->r);
 	uint64_t n = t->class_events ?: t->exits;
@@ -283,7 +283,7 @@ static void tell_incomplete(const struct run *run, const struct report_totals *t
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
 
-static int print(struct run *run, enum report_format format)
+static int report_print_as(struct run *run, enum report_format format)
 {
 	const struct report_doc d = {
 		.r = run->r, .cap = run->cap, .opts = &run->ro, .pids = run->o->pids,
@@ -353,8 +353,8 @@ static int report_one_capture(struct run *run)
 	part |= !guest_syms_whole(&run->syms, cli_note);
 	if (!report_has_samples(run->r, &run->filter))
 		return why_empty(run);
-	remarks(run, format);
-	ret = print(run, format);
+	report_remarks(run, format);
+	ret = report_print_as(run, format);
 	if (ret && ret != -EPIPE) /* `| head` has seen enough: no failure */
 		return ret;
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;
@@ -588,7 +588,7 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 
 	o.input = input;
 	o.file.page.f = out;
-	ret = parse(&run);
+	ret = report_parse(&run);
 	ret = ret ?: report_one_capture(&run);
 	if (ret >= 0 && report_in_cycles(run.r)) {
 		cli_note("%s: its times are in cycles, so it is not in the sum", input);
@@ -679,7 +679,7 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 	if (o->by == BY_STACK || o->format == FORMAT_OPENMETRICS || o->key == KEY_CPU)
 		return err_usage(err, "--by stack, --key cpu and --format openmetrics: one capture "
 				      "at a time");
-	ret = parse(&run);
+	ret = report_parse(&run);
 	run_free(&run);
 	return ret ?: many_begin(&o->inputs, report_one, o, cli_note, &o->many, err);
 }
@@ -709,7 +709,7 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return many_print(o->many, &d, err);
 	if (o->by >= BY_PROCESS || o->waits)
 		return by_process(&run);
-	ret = parse(&run);
+	ret = report_parse(&run);
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report_one_capture(&run);
 	run_free(&run);

@@ -26,7 +26,7 @@ static double boot_size(double v)
 }
 
 /* How often each of n slices is drawn in this round: n times in all. */
-static void draw(double *weight, size_t n, uint64_t *state)
+static void weights_draw(double *weight, size_t n, uint64_t *state)
 {
 	size_t run = MAX(n / BOOT_BLOCKS, (size_t)1), left = n;
 
@@ -44,7 +44,7 @@ static void draw(double *weight, size_t n, uint64_t *state)
 	}
 }
 
-static double ratio(const struct boot_side *s, const double *weight, double otherwise)
+static double sides_ratio(const struct boot_side *s, const double *weight, double otherwise)
 {
 	double num = 0, den = 0;
 
@@ -72,7 +72,7 @@ static struct drawn *drawn_of(struct drawn *d, size_t n)
 }
 
 /* The quantile as rare with that many runs as z standard errors are for a normal distribution. */
-static double student(double z, double runs)
+static double student_quantile(double z, double runs)
 {
 	double v = 2 * (runs - 1), z3 = z * z * z;
 
@@ -134,7 +134,7 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	if (!(r->error > 0))
 		return;
 	/* Rows that never varied have no deviations, but errors all the same. */
-	r->critical = student(MAX(most[MIN(at, rounds - 1)], NORMAL), runs) * r->error;
+	r->critical = student_quantile(MAX(most[MIN(at, rounds - 1)], NORMAL), runs) * r->error;
 	diff -= r->critical;
 	r->surely = MAX(diff, 0.0);
 	t = boot_size(r->value[1] - r->value[0]) / r->error;
@@ -143,7 +143,7 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	for (int i = 0; i < 60; i++) {
 		double mid = (z + hi) / 2;
 
-		if (student(mid, runs) < t)
+		if (student_quantile(mid, runs) < t)
 			z = mid;
 		else
 			hi = mid;
@@ -168,14 +168,14 @@ void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 		for (int s = 0; s < 2; s++) {
 			struct drawn *at = drawn_of(d[s], row[i].side[s].n);
 
-			row[i].value[s] = ratio(&row[i].side[s], NULL, 0);
+			row[i].value[s] = sides_ratio(&row[i].side[s], NULL, 0);
 			at->n = row[i].side[s].n;
 			at->weight = at->weight ?: xcalloc(at->n, sizeof(double));
 		}
 	for (unsigned int k = 0; k < rounds; k++) {
 		for (int s = 0; s < 2; s++)
 			for (int i = 0; i < DRAWN && d[s][i].n; i++)
-				draw(d[s][i].weight, d[s][i].n, &state);
+				weights_draw(d[s][i].weight, d[s][i].n, &state);
 		for (size_t i = 0; i < n; i++) {
 			double to[2];
 
@@ -183,7 +183,7 @@ void boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 				const struct boot_side *side = &row[i].side[s];
 				const double *drawn = drawn_of(d[s], side->n)->weight;
 
-				to[s] = ratio(side, drawn, row[i].value[s]) - row[i].value[s];
+				to[s] = sides_ratio(side, drawn, row[i].value[s]) - row[i].value[s];
 				square[i][s] += to[s] * to[s];
 			}
 			dev[i * rounds + k] = (float)(to[1] - to[0]);

@@ -36,7 +36,7 @@ struct ranked {
 };
 
 /* Twice the rate is twice the CPU time: of equal effects the simplest measure leads. */
-static double weight(const struct diff_row *r)
+static double row_weight(const struct diff_row *r)
 {
 	if (r->measure == DIFF_RATE)
 		return 1.3 * r->effect;
@@ -59,7 +59,7 @@ static enum place row_place(const struct ranked *k)
 }
 
 /* Finds the lead of each group. */
-static void lead(struct ranked *v, size_t n)
+static void ranked_lead(struct ranked *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct ranked *first = &v[i];
@@ -101,9 +101,9 @@ void diff_order(struct diff *d)
 
 	for (size_t i = 0; i < d->n; i++) {
 		v[i].row = d->row[i];
-		v[i].weight = weight(&d->row[i]);
+		v[i].weight = row_weight(&d->row[i]);
 	}
-	lead(v, d->n);
+	ranked_lead(v, d->n);
 	for (size_t i = 0; i < d->n; i++)
 		v[i].place = row_place(&v[i]);
 	array_sort(v, d->n, by_place);
@@ -162,7 +162,7 @@ static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_me
 	return v;
 }
 
-static double sum(const double *v, size_t n)
+static double values_sum(const double *v, size_t n)
 {
 	double all = 0;
 
@@ -178,7 +178,7 @@ static void row_ready(struct build *b, const struct diff_set *set[2], struct val
 	struct boot_row *t = &b->row[b->d->n - 1];
 
 	for (int s = 0; s < 2; s++) {
-		double den = sum(v[s].den, set[s]->n), num = sum(v[s].num, set[s]->n);
+		double den = values_sum(v[s].den, set[s]->n), num = values_sum(v[s].num, set[s]->n);
 
 		t->side[s].n = set[s]->n;
 		t->side[s].least = den > 0 ? 1 / den : 0;
@@ -213,7 +213,7 @@ static void cost_of(struct cost *c, const struct build *b, const struct diff_set
 
 	*c = (struct cost){ .each = LEAST_EACH };
 	for (int s = 0; s < 2; s++) {
-		double seconds = sum(set[s]->seconds, set[s]->n), t = 0, a = 0;
+		double seconds = values_sum(set[s]->seconds, set[s]->n), t = 0, a = 0;
 
 		for (size_t i = 0; k[s] && i < set[s]->n; i++) {
 			const struct diff_cell *cell = k[s]->slice[i];
@@ -241,7 +241,7 @@ static double change_size(double v)
 	return v < 0 ? -v : v;
 }
 
-static double longer(const struct cost *c)
+static double cost_longer(const struct cost *c)
 {
 	if (!(c->rate[0] > 0) || !(c->rate[1] > 0))
 		return 0;
@@ -260,7 +260,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	case DIFF_RATE: r->effect = change * c->each; break;
 	case DIFF_PER_GUEST:
 	case DIFF_PER_OP: r->effect = often; break;
-	case DIFF_MEAN: r->effect = c->sleeps ? often : longer(c); break;
+	case DIFF_MEAN: r->effect = c->sleeps ? often : cost_longer(c); break;
 	case DIFF_P50:
 	case DIFF_P99:
 		r->effect = change / 1e9 * rate * (r->measure == DIFF_P50 ? 0.5 : 0.01);
@@ -273,7 +273,8 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	}
 	/* Fewer but longer: the same stolen time; as long as ever: caused by more wake-ups. */
 	if (!strcmp(r->group, "sched"))
-		r->effect = MIN(r->effect, MIN(change_size(c->busy[1] - c->busy[0]), longer(c)));
+		r->effect =
+			MIN(r->effect, MIN(change_size(c->busy[1] - c->busy[0]), cost_longer(c)));
 }
 
 /* ---- percentiles ---- */
@@ -288,7 +289,7 @@ static double share_to(const struct loghist *h, size_t bucket)
 }
 
 /* part: how many of the bucket itself count. */
-static double above(const struct diff_cell *c, size_t bucket, double part)
+static double bucket_above(const struct diff_cell *c, size_t bucket, double part)
 {
 	double n = c->count[bucket] * part;
 
@@ -303,7 +304,7 @@ static double grain_of(const struct diff *d)
 	return (double)MAX(d->side[0].grain, d->side[1].grain);
 }
 
-static void percentile(struct build *b, const struct diff_set *set[2],
+static void percentile_row(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2], enum diff_measure m)
 {
 	unsigned int percent = m == DIFF_P50 ? 50 : 99;
@@ -319,7 +320,7 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s]->slice[i];
 
-			v[s].num[i] = c ? above(c, bucket, 0.5) : 0;
+			v[s].num[i] = c ? bucket_above(c, bucket, 0.5) : 0;
 			v[s].den[i] = c ? (double)c->timed : 0;
 		}
 	row_ready(b, set, v, 0);
@@ -409,8 +410,8 @@ static void key_rows(struct build *b, const struct diff_set *set[2],
 	}
 	if (any->events)
 		cell_rate(b, set, k, DIFF_RATE);
-	if (any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
-	    sum(set[1]->guest, set[1]->n) > 0)
+	if (any->kind == DIFF_EXITS && values_sum(set[0]->guest, set[0]->n) > 0 &&
+	    values_sum(set[1]->guest, set[1]->n) > 0)
 		cell_rate(b, set, k, DIFF_PER_GUEST);
 	if (any->kind == DIFF_EXITS && b->d->side[0].ops && b->d->side[1].ops)
 		cell_rate(b, set, k, DIFF_PER_OP);
@@ -421,9 +422,9 @@ static void key_rows(struct build *b, const struct diff_set *set[2],
 	if (timed >= FEW)
 		cell_mean(b, set, k);
 	if (timed >= FEW)
-		percentile(b, set, k, DIFF_P50);
+		percentile_row(b, set, k, DIFF_P50);
 	if (timed >= FEW_TAIL)
-		percentile(b, set, k, DIFF_P99);
+		percentile_row(b, set, k, DIFF_P99);
 	cost_of(&c, b, set, k);
 	for (size_t i = first; i < b->d->n; i++)
 		row_effect(&b->d->row[i], &c);
@@ -455,7 +456,7 @@ static void row_share(struct build *b, const char *name, const double *of[2])
 	struct diff_row *r;
 	struct values *v;
 
-	if (!(sum(of[0], set[0]->n) + sum(of[1], set[1]->n) > 0))
+	if (!(values_sum(of[0], set[0]->n) + values_sum(of[1], set[1]->n) > 0))
 		return;
 	v = row_new(b, DIFF_TIME, DIFF_SHARE, name, "time");
 	for (int s = 0; s < 2; s++)
@@ -504,13 +505,13 @@ static void gate_percentile(struct build *b, const struct diff_set *set[2],
 		all.count[i / 4] += (uint32_t)MIN(loghist_count(k[0]->times, i), UINT64_C(1) << 29);
 	if (all.count[bucket[0]])
 		part[0] = ((double)k[0]->times->n * (100 - percent) / 100 -
-			   above(&all, bucket[0], 0)) /
+			   bucket_above(&all, bucket[0], 0)) /
 			  all.count[bucket[0]];
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s]->slice[i];
 
-			v[s].num[i] = c ? above(c, bucket[s], part[s]) : 0;
+			v[s].num[i] = c ? bucket_above(c, bucket[s], part[s]) : 0;
 			v[s].den[i] = c ? (double)c->timed : 0;
 		}
 	row_ready(b, set, v, 0);
@@ -547,7 +548,7 @@ static const char *gate_rows(struct build *b, const struct diff_gate *g)
 	if (latency && any && !(side[0].answers[any->lat] && side[1].answers[any->lat]))
 		return "one of the recordings lacks events that it needs";
 	if (g->measure == DIFF_PER_GUEST &&
-	    !(sum(set[0]->guest, set[0]->n) > 0 && sum(set[1]->guest, set[1]->n) > 0))
+	    !(values_sum(set[0]->guest, set[0]->n) > 0 && values_sum(set[1]->guest, set[1]->n) > 0))
 		return "the time of the guest is not known";
 	if ((g->measure > DIFF_SHARE || (time[0] && strcasecmp(g->name, "guest"))) &&
 	    !(side[0].parts && side[1].parts))

@@ -37,7 +37,7 @@ static void key_halve(struct diff_key *k)
 	}
 }
 
-static void halve(double v[DIFF_SLICES])
+static void slices_halve(double v[DIFF_SLICES])
 {
 	for (size_t i = 0; i < DIFF_SLICES; i += 2) {
 		double sum = v[i] + v[i + 1];
@@ -53,10 +53,10 @@ size_t diff_set_slice(struct diff_set *s, uint64_t n)
 		s->shift++;
 		for (size_t i = 0; i < s->nkey; i++)
 			key_halve(s->key[i]);
-		halve(s->guest);
-		halve(s->ops);
+		slices_halve(s->guest);
+		slices_halve(s->ops);
 		for (int p = 0; p < REPORT_PARTS; p++)
-			halve(s->part[p]);
+			slices_halve(s->part[p]);
 	}
 	return (size_t)MIN(n >> s->shift, (uint64_t)DIFF_SLICES - 1);
 }
@@ -150,7 +150,7 @@ static void fact_add(struct diff *d, const char *name, const char *before, const
 }
 #define NUMBER(v) ((v) ? TEXTF("%" PRIu64, (uint64_t)(v)) : NULL)
 
-static const char *param(const struct capture *c, const struct cap_param *p)
+static const char *param_value(const struct capture *c, const struct cap_param *p)
 {
 	for (size_t i = 0; i < c->nparam; i++)
 		if (!strcmp(c->param[i].module, p->module) && !strcmp(c->param[i].name, p->name))
@@ -181,7 +181,8 @@ static char *vms_text(const struct capture *c)
 	return xsbuf_take(&b);
 }
 
-static void vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const struct cap_vcpu *b)
+static void diff_vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a,
+		      const struct cap_vcpu *b)
 {
 	if (!a->has_offset || !b->has_offset)
 		return;
@@ -193,14 +194,14 @@ static void vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const
 }
 
 /* The same VM: another one's TSC offset differs in any case. */
-static void offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *b)
+static void diff_offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *b)
 {
 	if (strcmp(a->id, b->id) || (a->uuid && b->uuid && strcmp(a->uuid, b->uuid)))
 		return;
 	for (size_t i = 0; i < MIN(a->nvcpu, (size_t)VCPUS); i++)
 		for (size_t k = 0; k < MIN(b->nvcpu, (size_t)VCPUS); k++)
 			if (a->vcpu[i].id == b->vcpu[k].id) {
-				vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
+				diff_vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
 				break;
 			}
 }
@@ -222,7 +223,7 @@ void diff_machines(struct diff *d)
 	fact_add(d, "kvmft", a->tool, b->tool);
 	for (size_t i = 0; i < a->nparam; i++)
 		fact_add(d, TEXTF("%s.%s", a->param[i].module, a->param[i].name), a->param[i].value,
-			 param(b, &a->param[i]));
+			 param_value(b, &a->param[i]));
 	if (a->nvm && b->nvm) {
 		_cleanup_free_ char *before = vms_text(a), *after = vms_text(b);
 
@@ -230,7 +231,7 @@ void diff_machines(struct diff *d)
 	}
 	for (size_t i = 0; i < a->nvm; i++)
 		for (size_t k = 0; k < b->nvm; k++)
-			offsets(d, &a->vm[i], &b->vm[k]);
+			diff_offsets(d, &a->vm[i], &b->vm[k]);
 }
 
 struct piece {
@@ -429,11 +430,11 @@ static void set_halve(struct diff_set *s)
 	for (size_t i = 0; i < s->nkey; i++)
 		key_halve(s->key[i]);
 	for (int p = 0; p < REPORT_PARTS; p++)
-		halve(s->part[p]);
-	halve(s->guest);
-	halve(s->ops);
-	halve(s->ns);
-	halve(s->seconds);
+		slices_halve(s->part[p]);
+	slices_halve(s->guest);
+	slices_halve(s->ops);
+	slices_halve(s->ns);
+	slices_halve(s->seconds);
 }
 
 static void set_add(struct diff_set *to, struct diff_set *from)

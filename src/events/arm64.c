@@ -42,14 +42,14 @@ static bool arm64_is_timer(unsigned int intid)
 }
 
 /* As Linux guests call them (drivers/clocksource/arm_arch_timer.c, arch/arm64/kernel/smp.c). */
-static bool handles(unsigned int intid, const char *name)
+static bool intid_handles(unsigned int intid, const char *name)
 {
 	return arm64_is_timer(intid) == !strcmp(name, "arch_timer") && strncmp(name, "IPI", 3);
 }
 
 static const struct event_irqs gic = {
 	.accept = EV_VGIC, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
-	.listed = true, .is_timer = arm64_is_timer, .handles = handles,
+	.listed = true, .is_timer = arm64_is_timer, .handles = intid_handles,
 	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its "
 			"deadlines",
 	.untold = "the host has no events of interrupts that vCPUs send each other, or of messages "

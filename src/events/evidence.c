@@ -237,7 +237,7 @@ const struct evidence_rule *evidence_rule(const char *of, const char *what)
 	return evidence_at(i);
 }
 
-static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
+static bool role_shown(const struct fmt *fmt, enum event_role role, const bool *seen)
 {
 	if (seen)
 		return seen[role];
@@ -267,7 +267,7 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 
 			if (arm64 && 1u << i == EVID_TAKES)
 				role = EV_VGIC;
-			is = shows(fmt, role, cap->is_tracedat ? seen : NULL);
+			is = role_shown(fmt, role, cap->is_tracedat ? seen : NULL);
 
 			/* KVM does not have these there. */
 			is |= arm64 && (role == EV_FAST_MMIO || role == EV_INJECT ||

@@ -39,7 +39,7 @@ static const struct event_arch *arch_of(enum exit_isa isa, size_t *at)
 }
 
 /* From the nth table of a field, "a|b": whichever the event has. */
-static const char *symbol(const struct fmt_event *ev, const char *names, int nth, uint32_t value)
+static const char *sym_nth(const struct fmt_event *ev, const char *names, int nth, uint32_t value)
 {
 	char name[32];
 
@@ -69,7 +69,7 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 	/* Which kind a table belongs to, from its contents: the order is up to the kernel. */
 	for (int nth = 0; ev && nth < MAX_TABLES; nth++)
 		for (size_t i = 0; (a = event_arch(i)) && i < EXIT_ARCHS; i++) {
-			s = symbol(ev, a->exit->fields, nth, a->probe.reason);
+			s = sym_nth(ev, a->exit->fields, nth, a->probe.reason);
 			if (!s || (a->probe.name && strcmp(s, a->probe.name)))
 				continue;
 			n->nth[i] = nth;
@@ -79,7 +79,7 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 	a = arch_of(n->isa, &at);
 	n->trap = a->trap.name ? a->trap.reason : UINT64_MAX;
 	for (uint32_t i = 0; a->trap.name && n->nth[at] >= 0 && i < MAX_KINDS; i++) {
-		s = symbol(ev, a->exit->fields, n->nth[at], i);
+		s = sym_nth(ev, a->exit->fields, n->nth[at], i);
 		if (s && !strcmp(s, a->trap.name)) {
 			n->trap = i;
 			break;
@@ -186,8 +186,8 @@ const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint
 	const char *name = NULL;
 
 	if (a && n->nth[at] >= 0)
-		name = trap ? symbol(n->ev, event_def_field(a->exit, 1), 0, key & ~EXIT_TRAP)
-			    : symbol(n->ev, a->exit->fields, n->nth[at], key);
+		name = trap ? sym_nth(n->ev, event_def_field(a->exit, 1), 0, key & ~EXIT_TRAP)
+			    : sym_nth(n->ev, a->exit->fields, n->nth[at], key);
 	return name || !a ? name : exit_entry_name(a->reason, a->nreason, key);
 }
 

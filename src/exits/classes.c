@@ -72,7 +72,7 @@ struct exit_why class_vmexit_why(uint64_t key)
 				  (uint32_t)key };
 }
 
-static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
+static void exit_describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
 {
 	const struct exit_why why = class_vmexit_why(key);
 	uint32_t flags = exit_reason_flags(why.isa, key);
@@ -92,7 +92,7 @@ const struct event_class class_vmexit = {
 	.exact = { class_begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },
 	.perf_before = { perf_before_begin, perf_begin },
-	.describe = describe,
+	.describe = exit_describe,
 };
 
 /*

@@ -177,8 +177,8 @@ static bool fs_tells(const struct process_walk *w, size_t vm, uint64_t space)
 			     w->space[at].based || !w->space[at].bare);
 }
 
-static void learn(struct process_walk *w, const struct process_vcpu *v, const struct tl_item *i,
-		  const struct event_type *e)
+static void walk_learn(struct process_walk *w, const struct process_vcpu *v,
+		       const struct tl_item *i, const struct event_type *e)
 {
 	const struct rec *rec = i->rec;
 	size_t vm = v->vm;
@@ -363,7 +363,8 @@ static void count_exit(struct process_row *r, const struct process_vcpu *v, uint
  * sched_switch comes before the switch: an exit between the two is still on the stack of the task
  * before, and of either.
  */
-static void judge(struct process_walk *w, const struct process_row *r, const struct process_vcpu *v)
+static void walk_judge(struct process_walk *w, const struct process_row *r,
+		       const struct process_vcpu *v)
 {
 	struct process_stack *s = v->stack ? &w->stack[v->stack - 1] : NULL;
 	uint64_t key = (uint64_t)(r - w->p.row) << 32 | (uint32_t)v->exit_task;
@@ -390,8 +391,8 @@ static void judge(struct process_walk *w, const struct process_row *r, const str
 /* ---- turns ---- */
 
 /* Who may have run between two exits: all get it as `most`. */
-static void spread(struct process_walk *w, size_t vm, const struct process_at *a,
-		   const struct process_at *b, uint64_t time)
+static void walk_spread(struct process_walk *w, size_t vm, const struct process_at *a,
+			const struct process_at *b, uint64_t time)
 {
 	const struct process_at all[] = { *a, { AT_SPACE, a->space },
 					  *b, { AT_SPACE, b->space } };
@@ -437,7 +438,7 @@ static void charge_turn(struct process_walk *w, const struct process_vcpu *v,
 	if (a->is == AT_UNKNOWN)
 		vm->unknown += time;
 	else
-		spread(w, v->vm, a, at, time);
+		walk_spread(w, v->vm, a, at, time);
 	/*
 	 * What exits in its kernel, as to set a timer, or gets an interrupt is about to switch: it
 	 * did so at once. User code goes on, until any time.
@@ -495,7 +496,7 @@ static void exit_done(struct process_walk *w, struct process_vcpu *v, uint64_t t
 			count_exit(r, v, spent);
 			vm->crowded += r == &w->crowded;
 			if (v->exit_has_task)
-				judge(w, r, v);
+				walk_judge(w, r, v);
 		}
 		if (w->p.ran) {
 			const struct process_at last = { AT_SPACE, at.space };
@@ -694,7 +695,7 @@ void processes_feed(void *processes, const struct tl_item *i)
 			    ? process_vcpu_of(w, i->vm, i->vcpu)
 			    : NULL;
 		if (v)
-			learn(w, v, i, e);
+			walk_learn(w, v, i, e);
 		return;
 	}
 	if (i->kind != TL_EVENT) {

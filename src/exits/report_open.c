@@ -71,7 +71,7 @@ uint64_t report_time(const struct report *r, u128 ticks)
 
 /* ---- event plans ---- */
 
-static struct rfield rfield(const struct fmt_field *f)
+static struct rfield rfield_of(const struct fmt_field *f)
 {
 	if (f->is_array || (f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8))
 		return (struct rfield){ 0 };
@@ -90,7 +90,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 	*p = (struct rplan){ .kind = (uint8_t)kind, .tp = (uint8_t)tp, .role = (uint8_t)role };
 	p->need = (uint16_t)(r->pid.off + r->pid.size);
 	for (unsigned int i = 0; i < CLASS_FIELDS; i++) {
-		p->f[i] = rfield(&field[i]);
+		p->f[i] = rfield_of(&field[i]);
 		if (!p->f[i].size)
 			continue;
 		p->has |= (uint8_t)(1u << i);
@@ -103,7 +103,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 	r->plan_of[fmt_id(e)] = (uint8_t)r->nplan++;
 }
 
-static int plans(struct report *r, struct kvmft_err *err)
+static int report_plans(struct report *r, struct kvmft_err *err)
 {
 	const struct event_class *cls = r->opts.cls;
 	const struct fmt_event *e = fmt_at(r->fmt, 0);
@@ -114,7 +114,7 @@ static int plans(struct report *r, struct kvmft_err *err)
 		return err_set(err, ENOENT, "%s holds no event formats", r->cap->path);
 	r->entry.id = r->exit.id = NO_EVENT;
 	fmt_field(e, "common_pid", &pid);
-	r->pid = rfield(&pid);
+	r->pid = rfield_of(&pid);
 	if (!r->pid.size)
 		return err_set(err, ENOENT,
 			       "%s: its events do not name their thread (no common_pid)",
@@ -272,7 +272,7 @@ static bool vms_can_wait(const struct report *r)
 	const struct fmt_field *vcpu = &event_find(r->fmt, EV_ENTRY, 1)->f[0];
 
 	return hostmap_by_entries(r->cap, r->fmt) &&
-	       rfield(vcpu).size == sizeof(uint32_t) && !vcpu->is_signed &&
+	       rfield_of(vcpu).size == sizeof(uint32_t) && !vcpu->is_signed &&
 	       o->semantics == REPORT_EXACT && !o->has_from && !o->has_to && !o->by_rip &&
 	       !o->every && !o->each;
 }
@@ -329,7 +329,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		hostmap_known(r->cap, r->fmt, &r->map);
 	ret = ret ?: find_named(r, err);
 	ret = ret ?: event_arch_check(cap, NULL, err);
-	ret = ret ?: plans(r, err);
+	ret = ret ?: report_plans(r, err);
 	ret = ret ?: check_events(r, err);
 	clock_scale(r);
 	if (!ret && r->opts.by_rip) {

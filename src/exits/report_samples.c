@@ -170,7 +170,7 @@ static bool out_over_gap(const struct report *r, const struct rthread *t, uint64
 }
 
 /* A sample of key from `from` to `to`; *cell receives its cell if it counted. */
-static void sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
+static void sample_put(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
 		  uint64_t to, uint32_t cpu, struct cell **cell)
 {
 	struct cell *c;
@@ -194,7 +194,7 @@ static void close_open(struct report *r, struct rthread *t, uint64_t to, uint32_
 		      struct cell **cell)
 {
 	t->open = OPEN_NONE;
-	sample(r, t, t->from, t->from_cpu, to, cpu, cell);
+	sample_put(r, t, t->from, t->from_cpu, to, cpu, cell);
 }
 
 /* For opts.each: part is NULL if the end is unknown. */
@@ -306,7 +306,7 @@ static void exact_end_key(struct report *r, struct rthread *t, const struct rev 
 	t->key = e->key;
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
-	sample(r, t, from, from_cpu, e->ts, cpu, NULL);
+	sample_put(r, t, from, from_cpu, e->ts, cpu, NULL);
 }
 
 static int exact_any(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)

@@ -445,7 +445,7 @@ static uint32_t relative_error(const struct report_row *row)
 	return (uint32_t)((u64_root((uint64_t)(MIN(ratio, 1.0) * 1e18)) + 50000) / 100000);
 }
 
-static void percentiles(struct build *b, struct report_row *row, struct loghist *h)
+static void row_percentiles(struct build *b, struct report_row *row, struct loghist *h)
 {
 	const size_t at = (size_t)(row - b->t->row);
 	uint64_t n = 0;
@@ -490,7 +490,7 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 	for (int p = 0; p < REPORT_PARTS; p++)
 		b->t->part_time[p] += row->part_time[p];
 	if (h)
-		percentiles(b, row, h);
+		row_percentiles(b, row, h);
 }
 
 /* ---- places in guests ---- */

@@ -152,7 +152,8 @@ static bool is_called(const struct hostmap_vm *v, const char *sel)
 }
 
 /* Takes the threads away from the VMs that they were assigned to. */
-static size_t regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis)
+static size_t vcpus_regroup(struct hostmap *m, const int32_t *tid, size_t n,
+			    enum hostmap_basis basis)
 {
 	size_t vm = hostmap_vm_add(m, NULL, 0);
 
@@ -201,7 +202,7 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 				"thread %d runs a vCPU of %s, which has a guest capture already",
 				tid[i], m->vm[t->vm].label);
 	}
-	return (ssize_t)regroup(m, tid, n, basis);
+	return (ssize_t)vcpus_regroup(m, tid, n, basis);
 }
 
 void hostmap_adopt(struct hostmap *m, size_t vm, size_t from)

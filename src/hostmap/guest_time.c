@@ -38,7 +38,7 @@ static bool cap_clock_find(const char *name, enum cap_clock *clock)
 
 COMPARE_BY(sample_cmp, struct clock_sample, .tsc_before);
 
-static uint64_t width(const struct clock_sample *s)
+static uint64_t sample_width(const struct clock_sample *s)
 {
 	return s->tsc_after - s->tsc_before;
 }
@@ -75,7 +75,7 @@ static size_t readings_take(const struct capture *cap, enum cap_clock clock, str
 	for (size_t i = 0; i < n; i++) {
 		if (!kept || v[i].tsc_before > v[kept - 1].tsc_after)
 			v[kept++] = v[i];
-		else if (width(&v[i]) < width(&v[kept - 1]))
+		else if (sample_width(&v[i]) < sample_width(&v[kept - 1]))
 			v[kept - 1] = v[i];
 	}
 	return kept;

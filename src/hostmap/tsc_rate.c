@@ -23,7 +23,7 @@ uint64_t tsc_rate_ppm(const struct tsc_rate *r)
 }
 
 /* From min to max, if that is plausible. */
-static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_rate *r)
+static bool rate_between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_rate *r)
 {
 	if (min < KHZ_MIN || max < min || max > KHZ_MAX)
 		return false;
@@ -52,7 +52,7 @@ static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 	min = (u128)(b->tsc - a->tsc - a->width) * 1000000 / (ns + 1);
 	max = ((u128)(b->tsc - a->tsc) + b->width) * 1000000 / (ns > 1 ? ns - 1 : 1) + 1;
 	off = max * RAW_PPB / 1000000000 + 1;
-	return between(TSC_RATE_READINGS, min - MIN(off, min), max + off, r);
+	return rate_between(TSC_RATE_READINGS, min - MIN(off, min), max + off, r);
 }
 
 void tsc_rate_said(const struct capture *cap, struct tsc_rate *r)
@@ -87,11 +87,11 @@ bool tsc_rate_of_pvclock(uint32_t mul, int8_t shift, struct tsc_rate *r)
 		first = first ?: k;
 		last = k;
 	}
-	return between(TSC_RATE_PVCLOCK, first, last, r);
+	return rate_between(TSC_RATE_PVCLOCK, first, last, r);
 }
 
 /* The first host kHz that scales to guest kHz or more. */
-static u128 unscale(uint64_t guest, const struct tsc_map *map)
+static u128 rate_unscale(uint64_t guest, const struct tsc_map *map)
 {
 	return (((u128)guest << map->frac) + map->ratio - 1) / map->ratio;
 }
@@ -105,8 +105,8 @@ bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, 
 	if (!map || !map->ratio)
 		return true;
 	/* KVM rounds down, and a guest may round up again. */
-	return between(guest->source, unscale(guest->min, map), unscale(guest->max + 2, map) - 1,
-		       r);
+	return rate_between(guest->source, rate_unscale(guest->min, map),
+			    rate_unscale(guest->max + 2, map) - 1, r);
 }
 
 /* What a guest says is believed as long as no other one contradicts it. */

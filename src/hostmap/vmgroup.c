@@ -139,7 +139,7 @@ static bool group_fits(struct grouping *g, size_t a, size_t b, bool again)
 }
 
 /* The smaller one goes into the larger one. Whether they are one group now. */
-static bool join(struct grouping *g, size_t i, size_t k, bool again)
+static bool groups_join(struct grouping *g, size_t i, size_t k, bool again)
 {
 	size_t a = g->v[i].group, b = g->v[k].group, swap = a, next;
 
@@ -169,7 +169,7 @@ static bool join(struct grouping *g, size_t i, size_t k, bool again)
 }
 
 /* The process of a thread, if that was recorded. */
-static int32_t process(const struct grouping *g, int32_t tid)
+static int32_t tid_process(const struct grouping *g, int32_t tid)
 {
 	uint64_t up;
 
@@ -192,11 +192,11 @@ static void join_processes(struct grouping *g)
 	for (size_t i = 0; i < g->n; i++) {
 		struct member *v = &g->v[i];
 
-		v->tgid = process(g, v->tid);
+		v->tgid = tid_process(g, v->tid);
 		if (!v->tgid)
 			continue;
 		if (u64map_get(&first, (uint32_t)v->tgid, &other))
-			v->by_pid = join(g, other, i, true);
+			v->by_pid = groups_join(g, other, i, true);
 		else
 			xu64map_put(&first, (uint32_t)v->tgid, i);
 	}
@@ -224,7 +224,7 @@ static void join_wakers(struct grouping *g)
 	for (size_t i = 0; i < n; i++) {
 		struct member *a = &g->v[e[i].a], *b = &g->v[e[i].b];
 
-		if (!other_process(a, b) && join(g, e[i].a, e[i].b, false))
+		if (!other_process(a, b) && groups_join(g, e[i].a, e[i].b, false))
 			a->by_wakes = b->by_wakes = true;
 	}
 }
@@ -340,7 +340,7 @@ static int make_groups(struct grouping *g)
 	for (size_t i = 1; i < g->n; i++)
 		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
 		    !other_process(&g->v[i - 1], &g->v[i]))
-			(void)join(g, i - 1, i, false);
+			(void)groups_join(g, i - 1, i, false);
 	/* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
 	g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
 	for (size_t i = 0; i < g->comms->by_tid.n; i++) {

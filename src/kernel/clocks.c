@@ -424,7 +424,8 @@ struct try {
 };
 
 /* The tightest one whose stamp is in the text. */
-static bool tightest(struct try *at, unsigned int n, const char *text, struct kclock_sample *out)
+static bool tightest_sample(struct try *at, unsigned int n, const char *text,
+			    struct kclock_sample *out)
 {
 	for (unsigned int left = n; left; left--) {
 		struct try *best = at;
@@ -492,7 +493,7 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
 	if (n < 0)
 		return err_why(err, (int)n, "%s: cannot read trace", kinst_name(k));
-	if (!tightest(at, tries, text, out))
+	if (!tightest_sample(at, tries, text, out))
 		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(k));
 	return 0;
 }

@@ -110,7 +110,7 @@ int kinst_cpus(const struct kinst *k, struct kcpus *c)
 #define RCU_WAIT_MS	   2000
 #define SUBBUF_MAX	   (1u << 20)
 
-static int knob(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
+static int inst_knob(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
 {
 	int got = knob_write(NULL, k->dirfd, file, text, NULL);
 
@@ -120,7 +120,7 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 /* A knob that older kernels lack: `kvmft check` reports it, and its absence is no failure. */
 static int knob_optional(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
 {
-	return kfile_exists(k->dirfd, file) ? knob(k, file, text, err) : 0;
+	return kfile_exists(k->dirfd, file) ? inst_knob(k, file, text, err) : 0;
 }
 
 /* ---- memory for the files of events ---- */
@@ -319,7 +319,7 @@ int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
 	if (clock)
 		got = ktracefs_clock_check(k->t, clock, err);
 	if (!got && clock)
-		got = knob(k, "trace_clock", clock, err);
+		got = inst_knob(k, "trace_clock", clock, err);
 	if (got)
 		return got;
 	n = kinst_read(k, "trace_clock", KFILE_MAX, &text);
@@ -346,7 +346,7 @@ static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmf
 	if (!got && b.error)
 		got = err_set(err, ENOMEM, "out of memory");
 	if (!got && n)
-		got = knob(k, "set_event_pid", b.s, err);
+		got = inst_knob(k, "set_event_pid", b.s, err);
 	return got;
 }
 
@@ -383,7 +383,7 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 	if (!got && c->buffer_percent >= 0)
 		got = knob_optional(k, "buffer_percent", TEXTF("%d", c->buffer_percent), err);
 	if (!got && c->cpumask)
-		got = knob(k, "tracing_cpumask", c->cpumask, err);
+		got = inst_knob(k, "tracing_cpumask", c->cpumask, err);
 	for (size_t i = 0; !got && i < c->npid; i += PIDS_PER_WRITE)
 		got = pids_write(k, c->pid + i, MIN(c->npid - i, (size_t)PIDS_PER_WRITE), err);
 	if (got || !c->dead_man)

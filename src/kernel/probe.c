@@ -123,8 +123,8 @@ struct probe {
  * line: "p:GROUP/NAME PLACE"; it is freed. The kernel's error_log is shared: of its explanations
  * only those of this line.
  */
-static int define(struct kprobes *p, const struct probe *d, struct sbuf *line,
-		  struct kvmft_err *err)
+static int probe_define(struct kprobes *p, const struct probe *d, struct sbuf *line,
+			struct kvmft_err *err)
 {
 	char undo[160], mode[32], *log;
 	int got;
@@ -169,7 +169,7 @@ int kprobe_add(struct kprobes *p, const char *name, const char *func, const char
 	if (!*func || strpbrk(func, " \t\n:@#"))
 		return err_set(err, EINVAL, "%s: not a function name", func);
 	sbuf_addf(&line, "p:%s/%s %s", p->group, name, func);
-	return define(p, &d, &line, err);
+	return probe_define(p, &d, &line, err);
 }
 
 int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char *event,
@@ -182,7 +182,7 @@ int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char 
 	if (!kname_ok(sys) || !kname_ok(event))
 		return err_set(err, EINVAL, "%s:%s: not an event", sys, event);
 	sbuf_addf(&line, "e:%s/%s %s/%s", p->group, name, sys, event);
-	ret = define(p, &d, &line, err);
+	ret = probe_define(p, &d, &line, err);
 	if (ret == -EINVAL && !strchr(err->text, '\n'))
 		return err_lack(err, ENOTSUP, NO_EPROBES);
 	return ret;
@@ -206,7 +206,7 @@ int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err
 		  u->offset);
 	if (u->guard)
 		sbuf_addf(&line, "(0x%" PRIx64 ")", u->guard);
-	return define(p, &d, &line, err);
+	return probe_define(p, &d, &line, err);
 }
 
 int kprobe_remove(struct kprobes *p, const char *name)
@@ -358,7 +358,7 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 	return *line ? 0 : err_set(err, EAGAIN, "a kprobe on %s did not fire", r->func);
 }
 
-static int shot(struct reader *r, const char *args, char **line, struct kvmft_err *err)
+static int reader_shot(struct reader *r, const char *args, char **line, struct kvmft_err *err)
 {
 	char name[32];
 	int got, gone;
@@ -401,7 +401,7 @@ static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *e
 		_cleanup_free_ char *line = NULL;
 
 		r->func = provoked[i];
-		got = shot(r, NULL, &line, err);
+		got = reader_shot(r, NULL, &line, err);
 		if (!got || got == -EPERM || got == -EACCES)
 			return got;
 	}
@@ -425,7 +425,7 @@ static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct 
 				  arg[i].type);
 	if (!b.len && !b.error)
 		return 0;
-	got = b.error ? err_set(err, ENOMEM, "out of memory") : shot(r, b.s, &line, err);
+	got = b.error ? err_set(err, ENOMEM, "out of memory") : reader_shot(r, b.s, &line, err);
 	sbuf_free(&b);
 	if (!got) {
 		for (size_t i = 0; i < n; i++) {

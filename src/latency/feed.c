@@ -254,7 +254,8 @@ uint32_t lat_needs(const struct lat *l)
 	return l->needs;
 }
 
-static uint32_t untold(struct lat *l, unsigned int id, const char *const *what, unsigned int n)
+static uint32_t count_untold(struct lat *l, unsigned int id, const char *const *what,
+			     unsigned int n)
 {
 	uint32_t bits = 0;
 
@@ -282,8 +283,8 @@ static void know_evidence(struct lat *l)
 	if (l->o.want[LAT_WAIT])
 		l->needs |= (EVID_RAISE | EVID_INJECT | EVID_BLOCK | EVID_WAKING) & ~l->recorded;
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
-		l->untold[id].stages = untold(l, id, descs[id]->stage, LAT_STAGES);
-		l->untold[id].causes = untold(l, id, descs[id]->cause, LAT_CAUSES) |
+		l->untold[id].stages = count_untold(l, id, descs[id]->stage, LAT_STAGES);
+		l->untold[id].causes = count_untold(l, id, descs[id]->cause, LAT_CAUSES) |
 				       (descs[id]->cause_is_stage ? l->untold[id].stages : 0);
 	}
 }
@@ -314,7 +315,7 @@ static int feed_need(struct lat *l, struct kvmft_err *err)
 	return any || !why.len ? 0 : err_lack(err, ENOENT, "%s", why.s);
 }
 
-static int tables(struct lat *l)
+static int lat_make_tables(struct lat *l)
 {
 	int ret;
 
@@ -403,7 +404,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
 		lat_decoder_states(l->dec[i]);
-	if (!ret && (ret = tables(l)))
+	if (!ret && (ret = lat_make_tables(l)))
 		err_why(err, ret, "cannot read the captures");
 	if (ret) {
 		lat_free(l);

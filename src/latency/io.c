@@ -261,7 +261,7 @@ static uint64_t sector_of(const struct lat_in *in)
 	return in->f[2] ? in->f[1] : UINT64_MAX;
 }
 
-static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void request_issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 	struct lat_io *io;
@@ -321,8 +321,8 @@ static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t
 }
 
 /* The interrupt that reported the end: the last here, or its device's on another vCPU. */
-static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v,
-					  const struct request *r, uint64_t t)
+static const struct irq_chain *completing_irq(struct lat *l, const struct lat_vcpu *v,
+					      const struct request *r, uint64_t t)
 {
 	uint64_t key = request_key(l->io, r->vm, r->dev, UINT64_MAX), device;
 	bool known = u64map_get(&l->io->handler_of, key, &device);
@@ -363,7 +363,7 @@ static void qemu_stages(struct lat *l, const struct request *r, const struct irq
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
 			   uint64_t t, struct lat_case *k)
 {
-	const struct irq_chain *c = completing(l, v, r, t);
+	const struct irq_chain *c = completing_irq(l, v, r, t);
 	uint64_t longest = 0;
 	const struct lat_vcpu *vcpu;
 
@@ -415,26 +415,26 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		}
 }
 
-static const char *direction(const struct request *r)
+static const char *request_direction(const struct request *r)
 {
 	if (!r->nsect)
 		return r->rwbs[0] == 'F' ? "flush" : "other";
 	return r->rwbs[0] == 'R' ? "read" : "write";
 }
 
-static void name(const struct request *r, struct lat_group *g, struct lat_case *k)
+static void request_name(const struct request *r, struct lat_group *g, struct lat_case *k)
 {
 	int n;
 
 	snprintf(g->name, sizeof(g->name), "%u,%u %s", (unsigned int)(r->dev >> MINORBITS),
-		 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)), direction(r));
+		 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)), request_direction(r));
 	n = snprintf(k->what, sizeof(k->what), "%.24s", g->name);
 	if (r->nsect)
 		snprintf(k->what + n, sizeof(k->what) - (size_t)n, " sector %llu + %u",
 			 (unsigned long long)r->sector, r->nsect);
 }
 
-static void complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void request_complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 	struct lat_case k = { .vm = (int64_t)v->vm };
@@ -457,10 +457,10 @@ static void complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_COMPLETED, 1);
 	k.vcpu = r->vcpu;
 	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
-		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 8 | (uint8_t)direction(r)[0],
+		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 8 | (uint8_t)request_direction(r)[0],
 				  &k.group);
 		request_stages(l, v, r, in->t, &k);
-		name(r, g, &k);
+		request_name(r, g, &k);
 		lat_case_add(l, LAT_T_IO, g, &k);
 	}
 	request_end(l, r);
@@ -471,9 +471,9 @@ void lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (in->i->unplaced)
 		return;
 	if (in->kind == EV_RQ_ISSUE)
-		issue(l, v, in);
+		request_issue(l, v, in);
 	else if (in->kind == EV_RQ_COMPLETE)
-		complete(l, v, in);
+		request_complete(l, v, in);
 }
 
 bool lat_is_doorbell(const struct lat_in *in)

@@ -926,7 +926,7 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 }
 
 /* A handler without an interrupt on its vCPU: that was not known, or was a wrong one. */
-static void stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
+static void irq_stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
 	struct lat_vcpu *home = l->guest[v->vm].home;
 	uint64_t key = (uint64_t)v->vm << 32, known, id;
@@ -979,7 +979,7 @@ static void handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in
 		return;
 	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;
 	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
-		stray(l, v, device ? (int32_t)in->f[0] : -1, name);
+		irq_stray(l, v, device ? (int32_t)in->f[0] : -1, name);
 		return;
 	}
 	if (!c->entered) /* posted into a guest that ran: it never left */

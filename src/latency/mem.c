@@ -151,8 +151,8 @@ static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
 }
 
 /* Kinds of a page that had been mapped and was taken. */
-static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-			   bool fresh)
+static enum mem_kind mem_again(const struct lat *l, const struct lat_vcpu *v,
+			       const struct mem_stall *s, bool fresh)
 {
 	const struct cap_task *task;
 	int64_t vm;
@@ -184,7 +184,8 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
  * It was not allocated meanwhile. What hugetlbfs gives never is: without a probe it cannot be told
  * from a huge page that the VMM had; nor what somebody filled in through a userfaultfd.
  */
-static enum mem_kind had(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+static enum mem_kind mem_had(const struct lat *l, const struct lat_vcpu *v,
+			     const struct mem_stall *s)
 {
 	if (s->hugetlb)
 		return MEM_TOUCH;
@@ -195,20 +196,20 @@ static enum mem_kind had(const struct lat *l, const struct lat_vcpu *v, const st
 		       MEM_UNKNOWN;
 }
 
-static enum mem_kind first(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-			   bool fresh, bool clear)
+static enum mem_kind mem_first(const struct lat *l, const struct lat_vcpu *v,
+			       const struct mem_stall *s, bool fresh, bool clear)
 {
 	const struct lat_mem *m = l->mem;
 
 	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP])
 		return MEM_UNKNOWN;
 	if (!fresh)
-		return had(l, v, s);
+		return mem_had(l, v, s);
 	return clear ? MEM_TOUCH : MEM_UNKNOWN;
 }
 
-static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
-			    const struct mem_stall *s)
+static enum mem_kind mem_mapped(const struct lat *l, const struct lat_vcpu *v,
+				const struct mem_stall *s)
 {
 	bool clear = false, fresh = false;
 
@@ -242,8 +243,8 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 		return MEM_UNKNOWN;
 	/* Nobody outside the VM takes a page for good. */
 	return s->was_taken && !(s->by.vm < 0 && ((fresh && clear) || s->hugetlb)) ?
-		       again(l, v, s, fresh && !clear) :
-		       first(l, v, s, fresh, clear);
+		       mem_again(l, v, s, fresh && !clear) :
+		       mem_first(l, v, s, fresh, clear);
 }
 
 static enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v,
@@ -264,7 +265,7 @@ static enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v,
 	if (s->split)
 		return MEM_SPLIT;
 	if (s->mapped)
-		return mapped(l, v, s);
+		return mem_mapped(l, v, s);
 	if (!l->mem->has[EV_MMIO]) /* it may be a device's */
 		return MEM_UNKNOWN;
 	if (s->block)
@@ -297,7 +298,7 @@ static const char *mem_kind_name(enum mem_kind kind);
 
 enum row { ROW_ROUND, ROW_BLACKOUT, ROW_GUEST, ROW_AFTER };
 
-static struct lat_group *row(struct lat *l, int64_t vm, enum row kind, uint32_t n, uint32_t *at)
+static struct lat_group *mem_row(struct lat *l, int64_t vm, enum row kind, uint32_t n, uint32_t *at)
 {
 	return lat_group_get(l, LAT_T_MEM_MOVE, vm, (uint64_t)kind << 32 | n, at);
 }
@@ -411,9 +412,9 @@ static bool by_day(const struct lat_vcpu *from, const struct lat_in *in, uint64_
 	return true;
 }
 
-static void blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, struct lat_case *c)
+static void mem_blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, struct lat_case *c)
 {
-	struct lat_group *g = row(l, c->vm, kind, v->id, &c->group);
+	struct lat_group *g = mem_row(l, c->vm, kind, v->id, &c->group);
 
 	snprintf(g->name, sizeof(g->name), "%s, vCPU %u",
 		 kind == ROW_GUEST ? "of it in its TSC" : "blackout", v->id);
@@ -437,12 +438,12 @@ static void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_i
 	c.time = lat_span(l, in->t - c.begin);
 	/* The guest's TSC shows only what it was set to on the other side. */
 	if (!other_host || !by_day(from, in, &ns)) {
-		blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
+		mem_blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
 		return;
 	}
-	blackout(l, v, ROW_GUEST, &c);
+	mem_blackout(l, v, ROW_GUEST, &c);
 	c.time = l->khz ? ns : c.time;
-	blackout(l, v, ROW_BLACKOUT, &c);
+	mem_blackout(l, v, ROW_BLACKOUT, &c);
 }
 
 /* ---- stalls ---- */
@@ -454,11 +455,11 @@ static struct lat_group *row_of(struct lat *l, const struct lat_case *c, uint32_
 	struct lat_group *g = NULL;
 
 	if (kind == MEM_DIRTY && m->round) {
-		g = row(l, c->vm, ROW_ROUND, MIN(m->round, ROUNDS_MAX), at);
+		g = mem_row(l, c->vm, ROW_ROUND, MIN(m->round, ROUNDS_MAX), at);
 		snprintf(g->name, sizeof(g->name), "round %u%s", MIN(m->round, ROUNDS_MAX),
 			 m->round < ROUNDS_MAX ? "" : " and later");
 	} else if (m->arrived) {
-		g = row(l, c->vm, ROW_AFTER, (uint32_t)kind, at);
+		g = mem_row(l, c->vm, ROW_AFTER, (uint32_t)kind, at);
 		snprintf(g->name, sizeof(g->name), "then %s", mem_kind_name(kind));
 	}
 	return g;
@@ -722,7 +723,7 @@ static uint64_t page_key_of(int64_t vm, unsigned int level, uint64_t gfn)
 	       (gfn & ((1ull << 45) - 1));
 }
 
-static uint64_t base(uint64_t gfn, unsigned int level)
+static uint64_t gfn_base(uint64_t gfn, unsigned int level)
 {
 	return gfn & ~((1ull << 9 * (level - 1)) - 1);
 }
@@ -750,7 +751,7 @@ static void mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, u
 	val = xu64map_at(&m->by_page, key);
 	*val = pfn << PFN_SHIFT | (split ? SPLIT : 0) | ((uint64_t)(uint32_t)tid & (SWAPPED - 1));
 	if (level == 1 && m->by_page.n != before)
-		++*small_of(m, page_key_of(vm, 2, base(gfn, 2)));
+		++*small_of(m, page_key_of(vm, 2, gfn_base(gfn, 2)));
 	if (m->swaps)
 		xu64map_put(&m->by_pfn, pfn, key);
 }
@@ -781,10 +782,10 @@ static bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, 
 		uint64_t val;
 
 		if (!(m->levels[vm < 0] >> level & 1) ||
-		    !u64map_get(&m->by_page, page_key_of(vm, level, base(gfn, level)), &val))
+		    !u64map_get(&m->by_page, page_key_of(vm, level, gfn_base(gfn, level)), &val))
 			continue;
 		by->tid = (int32_t)(val & (SWAPPED - 1));
-		by->pfn = (val >> PFN_SHIFT) + gfn - base(gfn, level);
+		by->pfn = (val >> PFN_SHIFT) + gfn - gfn_base(gfn, level);
 		by->swapped = val & SWAPPED;
 		by->split = val & SPLIT;
 		return true;
@@ -805,7 +806,7 @@ static bool stall_drop(struct mem_taken *m, uint64_t key)
 
 static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n)
 {
-	uint64_t huge = page_key_of(vm, 2, base(gfn, 2)), *left;
+	uint64_t huge = page_key_of(vm, 2, gfn_base(gfn, 2)), *left;
 
 	for (uint64_t i = 0; i < n; i++)
 		if (stall_drop(m, page_key_of(vm, 1, gfn + i))) {
@@ -871,7 +872,7 @@ void lat_mem_free(struct lat *l)
 	free(l->mem);
 }
 
-static bool stalls(const struct lat_vcpu *v)
+static bool vcpu_stalls(const struct lat_vcpu *v)
 {
 	return v && v->stall && v->stall->now.open;
 }
@@ -949,7 +950,7 @@ void lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	/* What it waited for on another host is not what it has now. */
 	if (v->stall && v->host != in->i->src)
 		end_one(l, v, MEM_OPEN);
-	if (!stalls(v))
+	if (!vcpu_stalls(v))
 		return;
 	s = &v->stall->now;
 	s->open = false;
@@ -967,7 +968,7 @@ void lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* An access to a device looks like a fault, and is none. */
 void lat_mem_device(struct lat_vcpu *v)
 {
-	if (stalls(v))
+	if (vcpu_stalls(v))
 		v->stall->now.device = true;
 }
 
@@ -991,7 +992,7 @@ static void go_on(struct mem_vcpu *m)
 	*s = whole;
 }
 
-static bool covers(const struct mem_spte *e, const struct mem_stall *s)
+static bool spte_covers(const struct mem_spte *e, const struct mem_stall *s)
 {
 	return s->tdp && s->has_addr && s->addr >> 12 >> 9 * (e->level - 1) ==
 						e->gfn >> 9 * (e->level - 1);
@@ -1020,7 +1021,7 @@ static bool was_taken(const struct lat *l, const struct tl_source *host, struct 
 }
 
 /* A page stays mapped, but the next write to it is noticed: EPT's dirty bit, or W, was cleared. */
-static bool protects(const struct mem_spte *e)
+static bool spte_protects(const struct mem_spte *e)
 {
 	uint64_t gone = e->old & ~e->now;
 
@@ -1029,7 +1030,7 @@ static bool protects(const struct mem_spte *e)
 	return SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
 }
 
-static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void mem_spte_set(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct mem_spte e = { in->f[0], in->f[2], in->f[3], (unsigned int)in->f[1] };
 	int64_t vm = lat_vm_of(l, in);
@@ -1038,9 +1039,9 @@ static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	if (vm >= 0)
 		l->mem->tdp[vm] = true;
-	if (stalls(v)) {
+	if (vcpu_stalls(v)) {
 		v->stall->now.any_spte = true;
-		if (covers(&e, &v->stall->now)) {
+		if (spte_covers(&e, &v->stall->now)) {
 			if (spte_leaf(e.now, e.level)) {
 				v->stall->now.mapped = true;
 				v->stall->now.spte = e;
@@ -1053,19 +1054,20 @@ static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	}
 	if (e.level > MEM_LEVELS)
 		return;
-	if (vm >= 0 && protects(&e))
+	if (vm >= 0 && spte_protects(&e))
 		mem_move_protected(l, vm, e.gfn);
 	else if (spte_leaf(e.now, e.level))
 		mem_taken_back(&l->mem->taken, mem_place(l, in->i->src, vm), e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
-		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
+		 !(e.level == 1 && vcpu_stalls(v) && spte_covers(&e, &v->stall->now)))
 		/* A fault that takes the huge page away maps small ones, this and then others. */
 		mem_taken_add(&l->mem->taken, mem_place(l, in->i->src, vm), e.level, e.gfn,
 			      SPTE_PFN(e.old), in->i->tid,
-			      stalls(v) && !v->stall->now.unmapped && covers(&e, &v->stall->now));
+			      vcpu_stalls(v) && !v->stall->now.unmapped &&
+				      spte_covers(&e, &v->stall->now));
 }
 
-static uint64_t fetcher(const struct lat_in *in)
+static uint64_t mem_fetcher(const struct lat_in *in)
 {
 	return (uint64_t)in->i->src->index << 32 | (uint32_t)in->i->tid;
 }
@@ -1080,11 +1082,11 @@ static bool is_read(const struct lat *l, const struct lat_in *in)
 
 static bool waits_for(const struct lat_vcpu *v, uint64_t gfn)
 {
-	return stalls(v) && v->stall->now.async && v->stall->now.addr >> 12 == gfn;
+	return vcpu_stalls(v) && v->stall->now.async && v->stall->now.addr >> 12 == gfn;
 }
 
 /* Another thread fetches that page for it. */
-static void asked(struct lat *l, struct lat_vcpu *v, uint64_t gfn)
+static void fetch_asked(struct lat *l, struct lat_vcpu *v, uint64_t gfn)
 {
 	uint64_t *by = xu64map_at(&l->mem->asked, gfn);
 
@@ -1138,7 +1140,7 @@ static void own_fault(struct lat *l, struct lat_vcpu *v, const struct lat_in *in
 	case EV_FILE_DIRTY: s->dirtied = true; break;
 	case EV_ASYNC:
 		if (s->has_addr && in->f[1] == s->addr >> 12)
-			asked(l, v, in->f[1]);
+			fetch_asked(l, v, in->f[1]);
 		break;
 	case EV_COMPACTION: s->compacted = true; break;
 	case EV_RECLAIM: s->reclaimed = true; break;
@@ -1156,9 +1158,9 @@ static void own_fault(struct lat *l, struct lat_vcpu *v, const struct lat_in *in
 #define FETCH_CLEAR	8u
 #define FETCH_PAGE	16u
 
-static void fetches(struct lat *l, const struct lat_in *in)
+static void fetch_begins(struct lat *l, const struct lat_in *in)
 {
-	uint64_t *met = xu64map_at(&l->mem->fetcher, fetcher(in));
+	uint64_t *met = xu64map_at(&l->mem->fetcher, mem_fetcher(in));
 
 	switch (in->kind) {
 	case EV_USERFAULT: *met |= FETCH_USERFAULT; break;
@@ -1174,17 +1176,17 @@ static void fetches(struct lat *l, const struct lat_in *in)
 }
 
 /* The event names no VM: if two wait for a page of that number, it is for neither. */
-static void fetched(struct lat *l, const struct lat_in *in)
+static void fetch_ends(struct lat *l, const struct lat_in *in)
 {
 	uint64_t met = 0, filler = 0, by = 0, gfn = in->f[1] >> 12;
 	struct mem_stall *s;
 	size_t n;
 
 	u64map_take(&l->mem->asked, gfn, &by);
-	u64map_get(&l->mem->fetcher, fetcher(in), &met);
-	u64map_del(&l->mem->fetcher, fetcher(in));
-	u64map_get(&l->mem->filler, fetcher(in), &filler);
-	u64map_del(&l->mem->filler, fetcher(in));
+	u64map_get(&l->mem->fetcher, mem_fetcher(in), &met);
+	u64map_del(&l->mem->fetcher, mem_fetcher(in));
+	u64map_get(&l->mem->filler, mem_fetcher(in), &filler);
+	u64map_del(&l->mem->filler, mem_fetcher(in));
 	if (by <= MEM_SEVERAL || !waits_for((struct lat_vcpu *)(uintptr_t)by, gfn))
 		return;
 	s = &((struct lat_vcpu *)(uintptr_t)by)->stall->now;
@@ -1212,7 +1214,7 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	struct lat_vcpu *woken;
 
 	if (in->kind == EV_SPTE) {
-		spte(l, v, in);
+		mem_spte_set(l, v, in);
 		return;
 	}
 	if (in->kind == EV_WAKING) {
@@ -1241,13 +1243,13 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	else if (in->kind == EV_COLLAPSE)
 		xu64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
 	else if (in->kind == EV_FETCHED)
-		fetched(l, in);
+		fetch_ends(l, in);
 	else if (lat_in_interrupt(in))
 		return;
-	else if (stalls(v))
+	else if (vcpu_stalls(v))
 		own_fault(l, v, in);
 	else if (!v && l->mem->fetches)
-		fetches(l, in);
+		fetch_begins(l, in);
 }
 
 /* ---- ends ---- */

@@ -387,7 +387,7 @@ static int64_t vm_at_work(const struct lat *l, const struct lat_in *in)
 }
 
 /* Whether both sides are recorded: what one of them cannot have seen is not waited for. */
-static bool both(const struct lat *l, size_t vm, uint64_t t)
+static bool both_recorded(const struct lat *l, size_t vm, uint64_t t)
 {
 	const struct lat_guest *g = &l->guest[vm];
 
@@ -411,7 +411,7 @@ static bool passed_on(const struct lat *l, const struct net_skb *k, const struct
 	       k->len + ETH_HEADER == in->f[1];
 }
 
-static void queued(struct lat *l, const struct lat_in *in)
+static void skb_queued(struct lat *l, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
@@ -453,7 +453,7 @@ static void guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
 	h.t[NP_FIRST] = 0;
 	c->sends.queue = 0;
 	k->ref.queue = 0;
-	if (!both(l, v->vm, in->t))
+	if (!both_recorded(l, v->vm, in->t))
 		return;
 	q = net_queue_get(l, v->vm, k->dev, k->queue, true, true);
 	if (q)
@@ -461,7 +461,7 @@ static void guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
 	c->sends = k->ref;
 }
 
-static void started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void xmit_started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
@@ -510,7 +510,7 @@ static void tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, s
 	struct net_queue *q;
 
 	net_dev_ends(l, k->dev);
-	if (!both(l, vm, in->t))
+	if (!both_recorded(l, vm, in->t))
 		return;
 	q = net_queue_get(l, vm, k->dev, number, true, false);
 	if (!q)
@@ -529,7 +529,7 @@ static void guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, cons
 	struct net_queue *q;
 
 	c->polled++;
-	if (!both(l, v->vm, in->t))
+	if (!both_recorded(l, v->vm, in->t))
 		return;
 	q = net_queue_get(l, v->vm, k->dev, number, false, false);
 	if (!q)
@@ -598,14 +598,14 @@ static void net_received(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 }
 
 /* One more is in the ring, in so many buffers as it may take. False: it may be full. */
-static bool loads(struct net_queue *q, uint32_t len)
+static bool queue_loads(struct net_queue *q, uint32_t len)
 {
 	q->load = MIN(q->load + 1 + len / RING_BUFFER, NET_LOAD);
 	return q->load < NET_LOAD;
 }
 
 /* The guest polled a queue; with less than it might have taken, until it was empty. */
-static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void napi_polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_vcpu *c = net_vcpu_of(l, v);
 	uint32_t dev = dev_of(l, in);
@@ -632,7 +632,7 @@ static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			}
 		from->load = 0;
 		for (uint64_t k = MAX(n, from->q.first); k < from->q.next; k++)
-			if (!loads(from, net_fifo_at(&from->q, k)->len))
+			if (!queue_loads(from, net_fifo_at(&from->q, k)->len))
 				break;
 		net_arrived(l, from, n);
 	}
@@ -641,7 +641,7 @@ static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* ---- freed ---- */
 
 /* The thread takes from that tap, from now on; what others take need not be looked at. */
-static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_queue *q)
+static void task_takes(struct lat *l, struct net_task *task, int32_t tid, struct net_queue *q)
 {
 	struct net_task *was = q->taker != tid ? net_task_of(l, 0, q->taker) : NULL;
 	uint32_t self = (uint32_t)(q - l->net->queue) + 1;
@@ -660,7 +660,7 @@ static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_
 	task->takes = self;
 }
 
-static void freed(struct lat *l, const struct lat_in *in)
+static void skb_freed(struct lat *l, const struct lat_in *in)
 {
 	bool guest = in->i->src->guest, sent, drop = in->kind == EV_SKB_DROP;
 	struct net_skb *k = skb_known(l, in);
@@ -689,7 +689,7 @@ static void freed(struct lat *l, const struct lat_in *in)
 }
 
 /* Its bytes were copied to a program. */
-static void copied(struct lat *l, const struct lat_in *in)
+static void skb_copied(struct lat *l, const struct lat_in *in)
 {
 	struct net_skb *k = skb_known(l, in);
 	int64_t vm;
@@ -724,15 +724,15 @@ static void copied(struct lat *l, const struct lat_in *in)
 	if (!task)
 		return;
 	net_dev_ends(l, k->dev);
-	if (!both(l, (size_t)vm, in->t))
+	if (!both_recorded(l, (size_t)vm, in->t))
 		return;
 	q = net_queue_get(l, (size_t)vm, k->dev, k->queue, false, true);
 	if (!q)
 		return;
 	taken.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	taken.t[NP_TAKEN] = in->t;
-	takes(l, task, in->i->tid, q);
-	(void)loads(q, k->len);
+	task_takes(l, task, in->i->tid, q);
+	(void)queue_loads(q, k->len);
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
 	net_add(l, q, &taken, &ref);
 	if (taken.ident.id)
@@ -742,7 +742,7 @@ static void copied(struct lat *l, const struct lat_in *in)
 /* ---- the walk ---- */
 
 /* What the thread took from taps is in its guests' rings. */
-static void published(struct lat *l, int32_t tid, uint64_t t)
+static void ring_published(struct lat *l, int32_t tid, uint64_t t)
 {
 	const struct net_task *task = net_task_of(l, 0, tid);
 
@@ -760,17 +760,17 @@ static void published(struct lat *l, int32_t tid, uint64_t t)
 	}
 }
 
-static void common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void net_common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	switch (in->kind) {
-	case EV_NET_QUEUE: queued(l, in); break;
-	case EV_NET_START: started(l, v, in); break;
+	case EV_NET_QUEUE: skb_queued(l, in); break;
+	case EV_NET_START: xmit_started(l, v, in); break;
 	case EV_NET_ENTRY:
 	case EV_NET_RECEIVE:
 	case EV_GRO: net_received(l, v, in); break;
 	case EV_SKB_FREE:
-	case EV_SKB_DROP: freed(l, in); break;
-	case EV_SKB_COPY: copied(l, in); break;
+	case EV_SKB_DROP: skb_freed(l, in); break;
+	case EV_SKB_COPY: skb_copied(l, in); break;
 	case EV_NET_HEAD: net_id_event(l, skb_known(l, in), in); break;
 	case EV_CALL_SEND:
 	case EV_CALL_RECEIVE:
@@ -791,13 +791,13 @@ void lat_net_host(struct lat *l, const struct lat_in *in)
 		net_busy_over(l, in);
 		return;
 	case EV_MSI:
-	case EV_SET_IRQ: published(l, in->i->tid, in->t); return;
+	case EV_SET_IRQ: ring_published(l, in->i->tid, in->t); return;
 	case EV_SWITCH:
 		if (event_task_sleeps(in->f[1]))
-			published(l, (int32_t)in->f[0], in->t);
+			ring_published(l, (int32_t)in->f[0], in->t);
 		net_task_switch(l, in);
 		return;
-	default: common(l, NULL, in); return;
+	default: net_common(l, NULL, in); return;
 	}
 }
 
@@ -821,7 +821,7 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			c->handler = v->running.t_handler;
 		}
 		return;
-	case EV_NAPI_POLL: polled(l, v, in); return;
+	case EV_NAPI_POLL: napi_polled(l, v, in); return;
 	case EV_NET_XMIT: {
 		struct net_skb *k = skb_known(l, in);
 
@@ -835,7 +835,7 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	}
 	case EV_SWITCH: net_task_switch(l, in); return;
-	default: common(l, v, in); return;
+	default: net_common(l, v, in); return;
 	}
 }
 

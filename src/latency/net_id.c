@@ -112,7 +112,7 @@ static struct net_told *told_at(struct lat *l, const struct lat_in *in)
 	return t;
 }
 
-static void identified(struct lat *l, struct net_skb *k, const struct net_ident *ident)
+static void skb_identified(struct lat *l, struct net_skb *k, const struct net_ident *ident)
 {
 	struct net_half *h = net_half_of(l, &k->ref);
 
@@ -134,7 +134,7 @@ void net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in)
 	*t = (struct net_told){ .cpu = t->cpu };
 	if (behind) {
 		if (ident.id)
-			identified(l, k, &ident);
+			skb_identified(l, k, &ident);
 		return;
 	}
 	t->address = in->f[0];
@@ -152,7 +152,7 @@ void net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in)
 		ident = t->ident;
 	*t = (struct net_told){ .cpu = t->cpu, .address = in->f[0], .seen = !before };
 	if (before)
-		identified(l, k, &ident);
+		skb_identified(l, k, &ident);
 }
 
 /* ---- what was sent, by identity ---- */

@@ -277,7 +277,7 @@ struct run {
 };
 
 /* Lays a part upon the whole, each half as early, or late, as it can be. False: it is no part. */
-static bool lay(const struct run *whole, const struct run *part, bool late, uint64_t *is)
+static bool run_lay(const struct run *whole, const struct run *part, bool late, uint64_t *is)
 {
 	uint64_t n = part->b - part->a, left = whole->b - whole->a;
 
@@ -327,13 +327,13 @@ static void pair_up(const struct run *whole, const struct run *part, const uint6
 	}
 }
 
-static void breaks(struct lat *l, struct net_link *k)
+static void link_breaks(struct lat *l, struct net_link *k)
 {
 	l->net->pair[k->pair].wrong += !k->broken;
 	k->broken = true;
 }
 
-static bool begins(const struct net_link *k)
+static bool link_begins(const struct net_link *k)
 {
 	return k->start == NET_FIRM || k->start == NET_SUPPOSED;
 }
@@ -349,7 +349,7 @@ static uint64_t got_of(const struct lat *l, const struct net_link *k)
 }
 
 /* Checks whether what came can be the first of what was sent. */
-static void compare(struct lat *l, struct net_link *k)
+static void link_compare(struct lat *l, struct net_link *k)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
 	uint64_t n = MIN(sent_of(l, k), got_of(l, k));
@@ -357,7 +357,7 @@ static void compare(struct lat *l, struct net_link *k)
 	for (; !k->broken && k->compared < n; k->compared++)
 		if (!same_packet(net_fifo_at(s, k->proven + k->compared),
 				 net_fifo_at(g, k->proven_at + k->compared)))
-			breaks(l, k);
+			link_breaks(l, k);
 }
 
 /* Begins anew from here: what was sent, and received, before has nothing to do with the rest. */
@@ -376,7 +376,7 @@ static void goes_on(struct lat *l, struct net_link *k, uint64_t i, uint64_t n, e
 }
 
 /* Nothing is known of the packets on their way, until none is. */
-static void contradicted(struct lat *l, struct net_link *k)
+static void link_contradicted(struct lat *l, struct net_link *k)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
 
@@ -395,7 +395,7 @@ static void contradicted(struct lat *l, struct net_link *k)
 }
 
 /* Up to number i of what was sent and n of what was received, both sides are complete. */
-static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+static void link_closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, i, true };
 	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, n, false };
@@ -404,7 +404,7 @@ static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 	if ((k->start == NET_SUPPOSED || k->start == NET_UNKNOWN) && equal) {
 		for (uint64_t j = s.a; j < s.b; j++)
 			net_fifo_at(s.f, j)->unless = NET_LOSS;
-	} else if (!begins(k)) {
+	} else if (!link_begins(k)) {
 		if (is_it(l, k)) {
 			set_alone(&s);
 			set_alone(&g);
@@ -418,19 +418,19 @@ static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		_cleanup_free_ uint64_t *is = xcalloc(2 * MAX(ns, ng) + 1, sizeof(*is));
 
 		if (!is_it(l, k)) {
-			contradicted(l, k);
+			link_contradicted(l, k);
 			return;
 		}
-		breaks(l, k);
+		link_breaks(l, k);
 		/* They begin and end together, but differ: something was lost, or is foreign. */
 		set_alone(&s);
 		set_alone(&g);
-		if (ng <= ns && lay(&s, &g, false, is) && lay(&s, &g, true, is + ng)) {
+		if (ng <= ns && run_lay(&s, &g, false, is) && run_lay(&s, &g, true, is + ng)) {
 			link_shown(l, k, NET_LOSS);
 			if (firm)
 				pair_up(&s, &g, is, is + ng, NET_FOREIGN);
-		} else if (firm && ns <= ng && lay(&g, &s, false, is) &&
-			   lay(&g, &s, true, is + ns)) {
+		} else if (firm && ns <= ng && run_lay(&g, &s, false, is) &&
+			   run_lay(&g, &s, true, is + ns)) {
 			link_shown(l, k, NET_FOREIGN);
 			pair_up(&g, &s, is, is + ns, NET_LOSS);
 		} else if (firm) {
@@ -446,7 +446,7 @@ static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
  * last pair that is proved. A packet unlike its neighbours leaves only one way to pair all before
  * it.
  */
-static void recover(struct lat *l, struct net_link *k)
+static void link_recover(struct lat *l, struct net_link *k)
 {
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, 0, true };
 	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, 0, false };
@@ -457,18 +457,18 @@ static void recover(struct lat *l, struct net_link *k)
 
 	s.b = s.f->next;
 	g.b = g.f->next;
-	found = lay(&s, &g, false, early);
+	found = run_lay(&s, &g, false, early);
 	g.a += head;
-	found = found && lay(&s, &g, false, early + head);
+	found = found && run_lay(&s, &g, false, early + head);
 	g.a -= head;
 	g.b -= all - n;
-	found = found && lay(&s, &g, true, late);
+	found = found && run_lay(&s, &g, true, late);
 	while (last > head && early[last - 1] != late[last - 1])
 		last--;
 	k->trial = 2 * all; /* each is looked at a few times */
 	if (!found) {
 		link_shown(l, k, NET_FOREIGN);
-		contradicted(l, k);
+		link_contradicted(l, k);
 		return;
 	}
 	if (last > head) {
@@ -493,12 +493,12 @@ static void recover(struct lat *l, struct net_link *k)
 /* After one more came, or is known to have come. */
 static void link_settle(struct lat *l, struct net_link *k)
 {
-	if (!begins(k))
+	if (!link_begins(k))
 		return;
-	compare(l, k);
+	link_compare(l, k);
 	/* If as many arrived as were sent, one from elsewhere may be among them: no proof. */
 	if (got_of(l, k) >= MAX(k->trial, TRIAL) && is_it(l, k))
-		recover(l, k);
+		link_recover(l, k);
 }
 
 /* ---- what headers tell ---- */
@@ -516,8 +516,8 @@ static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		take_back(&(struct run){ &s->q, k->told, s->q.next, true }, i);
 		take_back(&(struct run){ &g->q, k->told_at, g->q.next, false }, n);
 	} else {
-		compare(l, k);
-		closes(l, k, i, n);
+		link_compare(l, k);
+		link_closes(l, k, i, n);
 	}
 	net_fifo_at(&s->q, i)->alone = net_fifo_at(&g->q, n)->alone = false;
 	net_fifo_at(&s->q, i)->sure = true;
@@ -551,7 +551,7 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 		if (ref->n >= k->proven_at && nth < k->compared &&
 		    !same_packet(net_fifo_at(fifo, k->proven + nth), net_fifo_at(g, ref->n))) {
 			k->compared = nth;
-			breaks(l, k);
+			link_breaks(l, k);
 		}
 		if (h->ident.strong)
 			s = net_index_find(queue_of(l, k->sender), h->ident.id, &at);
@@ -586,7 +586,7 @@ static void link_unknown(struct net_queue *q)
 	q->npublished = 0;
 }
 
-static void forget(struct lat *l, struct net_queue *q)
+static void queue_forget(struct lat *l, struct net_queue *q)
 {
 	link_unknown(q);
 	q->q.first = q->q.next;
@@ -599,7 +599,7 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 	struct net_half *slot = fifo_push(&q->q);
 
 	if (!slot) { /* too many that are not proved */
-		forget(l, q);
+		queue_forget(l, q);
 		slot = fifo_push(&q->q);
 	}
 	*slot = *h;
@@ -609,15 +609,15 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 	for (uint32_t i = 0; i < q->nlink && !q->sent; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
 
-		if (!begins(k))
+		if (!link_begins(k))
 			continue;
 		if (got_of(l, k) > sent_of(l, k)) {
 			link_shown(l, k, NET_FOREIGN);
 			if (k->start == NET_SUPPOSED || !is_it(l, k)) {
-				contradicted(l, k);
+				link_contradicted(l, k);
 				continue;
 			}
-			breaks(l, k);
+			link_breaks(l, k);
 		}
 		link_settle(l, k);
 	}
@@ -633,8 +633,8 @@ void net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 
 		/* What was sent up to number n, on this link. */
 		if (n == queue_of(l, k->sender)->q.next) {
-			compare(l, k);
-			closes(l, k, n, queue_of(l, k->receiver)->q.next);
+			link_compare(l, k);
+			link_closes(l, k, n, queue_of(l, k->receiver)->q.next);
 			continue;
 		}
 		if (n <= k->proven || k->start == NET_LOST)
@@ -642,12 +642,12 @@ void net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 		if (got < sent) {
 			link_shown(l, k, NET_LOSS);
 			if (!is_it(l, k)) {
-				contradicted(l, k);
+				link_contradicted(l, k);
 				continue;
 			}
 			if (k->start == NET_UNKNOWN)
 				k->start = NET_SUPPOSED;
-			breaks(l, k);
+			link_breaks(l, k);
 		} else if (got == sent && k->start == NET_UNKNOWN) {
 			k->start = NET_SUPPOSED;
 		}
@@ -662,7 +662,7 @@ void net_unsent(struct lat *l, const struct net_ref *ref)
 	if (!q)
 		return;
 	if (ref->n + 1 != q->q.next) {
-		forget(l, q);
+		queue_forget(l, q);
 		return;
 	}
 	net_index_drop(q, ref->n);
@@ -690,8 +690,8 @@ static void recover_all(struct lat *l, int64_t vm)
 
 		if (vm >= 0 && queue_of(l, k->sender)->vm != (size_t)vm)
 			continue;
-		if (begins(k) && got_of(l, k) && is_it(l, k))
-			recover(l, k);
+		if (link_begins(k) && got_of(l, k) && is_it(l, k))
+			link_recover(l, k);
 	}
 }
 
@@ -726,7 +726,7 @@ void net_cut(struct lat *l, int64_t vm)
 		}
 		if (q->sent && q->nlink)
 			net_count(l, l->net->cut, q, q->q.next - q->q.first);
-		forget(l, q);
+		queue_forget(l, q);
 	}
 }
 
@@ -737,7 +737,7 @@ void net_finish(struct lat *l)
 		struct net_link *k = &l->net->link[i];
 
 		link_tell(l, k, true);
-		if (begins(k) && is_it(l, k) && sent_of(l, k) > got_of(l, k))
+		if (link_begins(k) && is_it(l, k) && sent_of(l, k) > got_of(l, k))
 			net_count(l, l->net->open, queue_of(l, k->sender),
 				  sent_of(l, k) - got_of(l, k));
 	}

@@ -126,7 +126,7 @@ void lat_path_forget(struct lat *l)
 
 /* ---- what they do ---- */
 
-static void seen(struct thread *th, uint64_t t)
+static void thread_seen(struct thread *th, uint64_t t)
 {
 	th->since = th->since ?: t;
 }
@@ -170,12 +170,12 @@ static void path_switched(const struct lat *l, const struct lat_in *in)
 	if (prev) {
 		bool asleep = event_task_sleeps(in->f[1]);
 
-		seen(prev, in->t);
+		thread_seen(prev, in->t);
 		wait_begins(prev, in->t, asleep, asleep ? sleeps_for(prev) : PATH_CPU);
 	}
 	if (!next)
 		return;
-	seen(next, in->t);
+	thread_seen(next, in->t);
 	/*
 	 * A write to an eventfd wakes nobody if its reader is awake but has no CPU. If another
 	 * thread of the VM that is no vCPU had that CPU, its work is what was waited for.
@@ -196,14 +196,14 @@ static void path_woken(struct lat_path *p, const struct lat_in *in)
 	wait_ends(th, in->t, by ? in->i->tid : 0);
 	wait_begins(th, in->t, false, PATH_CPU);
 	if (by)
-		seen(by, in->t);
+		thread_seen(by, in->t);
 	if (by && by->vm == th->vm)
 		by->past->waked[by->nwaked++ % WOKEN] =
 			(struct waked){ .t = in->t, .tid = (int32_t)in->f[0] };
 }
 
 /* read(), write() and what reads and writes more: they copy, and wait for what they read. */
-static bool copies(const struct lat_path *p, uint64_t call)
+static bool call_copies(const struct lat_path *p, uint64_t call)
 {
 	static const uint16_t x86[] = { 0, 1, 17, 18, 19, 20, 295, 296, 327, 328 },
 			      arm64[] = { 63, 64, 65, 66, 67, 68, 69, 70, 286, 287 };
@@ -215,7 +215,7 @@ static bool copies(const struct lat_path *p, uint64_t call)
 	return false;
 }
 
-static void faults(struct thread *th, const struct lat_in *in)
+static void thread_faults(struct thread *th, const struct lat_in *in)
 {
 	struct burst *b;
 
@@ -252,7 +252,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	th = path_thread_of(p, (uint32_t)in->i->tid);
 	if (!th)
 		return;
-	seen(th, in->t);
+	thread_seen(th, in->t);
 	switch (in->kind) {
 	case EV_SYSCALL: {
 		uint64_t futex = p->arm64 ? 98 : 202, command = in->f[1] & FUTEX_CMD;
@@ -262,11 +262,11 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 		    (command == FUTEX_WAIT || command == FUTEX_LOCK_PI))
 			th->doing = LOCK;
 		else
-			th->doing = copies(p, in->f[0]) ? COPY : CALL;
+			th->doing = call_copies(p, in->f[0]) ? COPY : CALL;
 		break;
 	}
 	case EV_USER_FAULT:
-	case EV_KERNEL_FAULT: faults(th, in); break;
+	case EV_KERNEL_FAULT: thread_faults(th, in); break;
 	case EV_BIO: th->bio = true; break;
 	case EV_FILE_PAGE: th->page = true; break;
 	default: break;

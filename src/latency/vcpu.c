@@ -231,7 +231,7 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	return g;
 }
 
-static bool wanted(const struct lat *l, const struct lat_vcpu *v)
+static bool vcpu_wanted(const struct lat *l, const struct lat_vcpu *v)
 {
 	return l->o.want[LAT_SCHED] && !l->o.cases_only && lat_wanted(l, (int64_t)v->vm, v->id);
 }
@@ -258,7 +258,7 @@ static void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c
 	v->thief_since = t;
 	if (several && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
 		l->unseen_switches = true;
-	if (!wanted(l, v))
+	if (!vcpu_wanted(l, v))
 		return;
 	k = (struct lat_case){
 		.begin = from, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
@@ -384,7 +384,7 @@ static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	struct lat_group *g;
 
 	lat_thief(l, v, v->queued ? cpu_now(l, v->steal_cpu) : NULL, t);
-	if (wanted(l, v)) {
+	if (vcpu_wanted(l, v)) {
 		g = lat_hit_group(l, LAT_T_SCHED, v, v->steal_begin, &c);
 		l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
 		l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
@@ -458,7 +458,7 @@ void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	}
 }
 
-static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
+static void vcpu_rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
 {
 	struct lat_cpu *c;
 
@@ -552,7 +552,7 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		prev->asleep_since = in->t;
 		prev->waker = 0;
 	} else {
-		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
+		vcpu_rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
 	}
 	prev->stopped = in->f[1] & TASK_STOPPED;
 }
@@ -580,7 +580,7 @@ void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 		return;
 	lat_vcpu_woken_by(v, in);
 	sleep_end(v, in->t);
-	rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
+	vcpu_rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
 }
 
 /* What the guest does on this vCPU. */

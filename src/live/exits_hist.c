@@ -86,7 +86,7 @@ typedef int (*trigger_fn)(struct kinst *k, const char *sys, const char *name, co
 			  struct kvmft_err *err);
 
 /* KVM's events have the target's filter, if they name the vCPU. */
-static int trigger(struct exits_run *x, trigger_fn set, const char *sys, const char *name,
+static int hist_on(struct exits_run *x, trigger_fn set, const char *sys, const char *name,
 		   const char *text)
 {
 	bool all = !x->target.filter[0] || strcmp(sys, "kvm") ||
@@ -114,7 +114,7 @@ static int map_set(struct exits_run *x, trigger_fn set, enum map_id id, const ch
 	const unsigned int turn = id - MAP_MAX;
 
 	more = maps[id].max ? TEXTF(":m%u=lat:onmax($m%u).save(lat)", turn, turn) : more;
-	return trigger(x, set, map_sys(id), map_event(x, id),
+	return hist_on(x, set, map_sys(id), map_event(x, id),
 		       TEXTF("hist:keys=%s:size=%" PRIu64 "%s%s", maps[id].keys,
 			     id == h->sums ? h->cells : h->size, more,
 			     id == MAP_COUNT || id == MAP_HALT ? "" : SANE_LAT));
@@ -134,10 +134,10 @@ static int start_wakes(struct exits_run *x)
 		return ret;
 	}
 	ret = map_set(x, kinst_trigger_add, MAP_WAKE, "");
-	ret = ret ?: trigger(x, kinst_trigger_add, "sched", event_name(EV_WAKING),
+	ret = ret ?: hist_on(x, kinst_trigger_add, "sched", event_name(EV_WAKING),
 			     TEXTF("hist:keys=pid:wts=common_timestamp:size=%u:clock=%s",
 				   CELLS_MAX / 4, x->clock));
-	return ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_entry",
+	return ret ?: hist_on(x, kinst_trigger_add, "kvm", "kvm_entry",
 			      TEXTF("hist:keys=common_pid:wlat=common_timestamp-$wts:size=%" PRIu64
 				    ":clock=%s:onmatch(sched.%s).trace(%s,common_pid,$wlat)",
 				    MAX(h->size / 16, (uint64_t)1024), x->clock,
@@ -159,10 +159,10 @@ static int start_times(struct exits_run *x)
 	}
 	ret = map_set(x, kinst_trigger_add, h->sums, "");
 	ret = ret ?: map_set(x, kinst_trigger_add, h->max, "");
-	ret = ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_exit",
+	ret = ret ?: hist_on(x, kinst_trigger_add, "kvm", "kvm_exit",
 			     TEXTF("hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%"
 				   PRIu64 ":clock=%s", threads, x->clock));
-	return ret ?: trigger(x, kinst_trigger_add, "kvm", "kvm_entry",
+	return ret ?: hist_on(x, kinst_trigger_add, "kvm", "kvm_entry",
 			      TEXTF("hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%"
 				    PRIu64 ":clock=%s:onmatch(kvm.kvm_exit)"
 				    ".trace(%s,common_pid,$r,$lat)", threads, x->clock, h->synth));

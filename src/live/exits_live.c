@@ -297,7 +297,7 @@ static int show_interval(struct exits_run *x, bool last)
 	return 0;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier_due(uint64_t a, uint64_t b)
 {
 	return !a ? b : !b ? a : MIN(a, b);
 }
@@ -310,8 +310,8 @@ static int wait_loop(struct exits_run *x)
 	int ret = 0;
 
 	while (!x->end && !ret) {
-		ret = wait_until(x, earlier(earlier(earlier(end, table), due),
-					    earlier(alive, x->rescan_ns)));
+		ret = wait_until(x, earlier_due(earlier_due(earlier_due(end, table), due),
+						earlier_due(alive, x->rescan_ns)));
 		if (ret || x->end)
 			break;
 		now = util_now_ns();

@@ -30,7 +30,7 @@ struct many {
 	size_t n;
 };
 
-static int one(struct many *m, size_t i, int fd)
+static int many_one(struct many *m, size_t i, int fd)
 {
 	_cleanup_(sbuf_free) struct sbuf rows = { 0 }, notes = { 0 };
 	struct kvmft_err err = { .text = "" };
@@ -91,7 +91,7 @@ static void end_worker(void *fd)
 	_exit(full_write(*(int *)fd, &h, sizeof(h), NULL) ? 2 : 1);
 }
 
-static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
+static _Noreturn void many_worker(struct many *m, size_t w, int fd, pid_t parent)
 {
 	struct kvmft_err err = { .text = "" };
 	unsigned int layers;
@@ -110,11 +110,11 @@ static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 	memory_out_is(end_worker, &fd);
 	ret = sandbox_enter_reader(&layers, &err);
 	while (!ret && many_claim(m, w, &at))
-		ret = one(m, at, fd);
+		ret = many_one(m, at, fd);
 	_exit(ret ? 1 : 0);
 }
 
-static int start(struct many *m)
+static int many_start(struct many *m)
 {
 	pid_t parent = getpid(), pid;
 	int fds[2];
@@ -125,7 +125,7 @@ static int start(struct many *m)
 	pid = fork();
 	if (!pid) {
 		close(fds[0]);
-		worker(m, m->n, fds[1], parent);
+		many_worker(m, m->n, fds[1], parent);
 	}
 	close(fds[1]);
 	if (pid < 0) {
@@ -184,7 +184,7 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, note_fn *note, str
 	n = MIN(MIN(n, (size_t)WORKERS), list->n);
 	fflush(NULL);
 	for (size_t w = 0; w < n && !ret; w++)
-		ret = start(m);
+		ret = many_start(m);
 	util_close_fd(&m->taken[1]);
 	return err_why(err, ret, "cannot start processes");
 }

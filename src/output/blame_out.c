@@ -9,15 +9,15 @@
 
 const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };
 
-static uint64_t khz(const struct blame_view *v)
+static uint64_t view_khz(const struct blame_view *v)
 {
 	return tl_source(v->t, 0)->cap->tsc_khz;
 }
 
 static char *blame_amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
 {
-	if (khz(v))
-		return str_ns_grain(buf, size, ns_or_cycles(cycles, khz(v)),
+	if (view_khz(v))
+		return str_ns_grain(buf, size, ns_or_cycles(cycles, view_khz(v)),
 				    tl_hostmap(v->t)->cap->grain);
 	snprintf(buf, size, "%" PRIu64 " cycles", cycles);
 	return buf;
@@ -33,7 +33,7 @@ static unsigned int blame_percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned int)((unsigned __int128)part * 100 / whole) : 0;
 }
 
-static uint64_t length(const struct blame_spike *s)
+static uint64_t spike_len(const struct blame_spike *s)
 {
 	return s->end - s->begin;
 }
@@ -42,7 +42,7 @@ COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
 /* ---- text ---- */
 
-static const struct ksyms *symbols(const struct blame_view *v, const struct blame_spike *s)
+static const struct ksyms *spike_symbols(const struct blame_view *v, const struct blame_spike *s)
 {
 	return s->vm < 0 || !s->has_rip ? NULL : tl_hostmap(v->t)->vm[s->vm].syms;
 }
@@ -70,10 +70,10 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 	const int of = without_vcpu(s);
 	size_t from = b->len;
 	char text[32];
-	const int width = khz(v) ? 12 : 20;
+	const int width = view_khz(v) ? 12 : 20;
 	uint64_t rest = 0, n = 0;
 
-	sbuf_addf(b, "%zu. %s ", nth, blame_amount(v, text, sizeof(text), length(s)));
+	sbuf_addf(b, "%zu. %s ", nth, blame_amount(v, text, sizeof(text), spike_len(s)));
 	if (strncmp(s->of, what, strlen(what)))
 		sbuf_addf(b, " %s", what);
 	if (of)
@@ -95,12 +95,12 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 	text_wrap(b, from, "   ", v->width);
 	from = b->len;
 	sbuf_addf(b, "   %s: %s, %u %%%s\n", blame_causes[s->cause].name,
-		  blame_causes[s->cause].help, blame_percent(s->cause_time, length(s)),
+		  blame_causes[s->cause].help, blame_percent(s->cause_time, spike_len(s)),
 		  s->sure || s->cause <= CAUSE_LOST ? "" : " (not sure)");
 	text_wrap(b, from, "   ", v->width);
-	if (symbols(v, s)) {
+	if (spike_symbols(v, s)) {
 		sbuf_add(b, "   its guest was at ");
-		ksyms_place(symbols(v, s), s->rip, b);
+		ksyms_place(spike_symbols(v, s), s->rip, b);
 		sbuf_addc(b, '\n');
 	}
 	if (s->with)
@@ -110,7 +110,7 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 	for (size_t i = 0; i < s->nparts; i++) {
 		const struct blame_part *p = &s->part[i];
 
-		if (i >= 3 && p->time * 50 < length(s) && s->nparts > 4) {
+		if (i >= 3 && p->time * 50 < spike_len(s) && s->nparts > 4) {
 			rest += p->time;
 			n++;
 			continue;
@@ -118,14 +118,14 @@ static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t n
 		from = b->len;
 		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
 			  blame_amount(v, text, sizeof(text), p->time),
-			  blame_percent(p->time, length(s)), blame_causes[p->cause].name,
+			  blame_percent(p->time, spike_len(s)), blame_causes[p->cause].name,
 			  p->name[0] ? ": " : "", p->name);
 		text_wrap(b, from, TEXTF("%*s", width + 13, ""), v->width);
 	}
 	if (n)
 		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,
-			  blame_amount(v, text, sizeof(text), rest), blame_percent(rest, length(s)),
-			  n, n > 1 ? "s" : "");
+			  blame_amount(v, text, sizeof(text), rest),
+			  blame_percent(rest, spike_len(s)), n, n > 1 ? "s" : "");
 }
 
 /* ---- groups ---- */
@@ -138,7 +138,7 @@ struct group {
 COMPARE(by_sum, struct group, ORDER(y->sum, x->sum) ?: strcmp(x->name, y->name));
 
 /* *n of them, the greatest sum first; to be freed. */
-static struct group *groups(const struct blame_view *v, size_t *n)
+static struct group *spike_groups(const struct blame_view *v, size_t *n)
 {
 	struct group *g = xcalloc(blame_spikes(v->blame) + 1, sizeof(*g));
 
@@ -165,14 +165,14 @@ static struct group *groups(const struct blame_view *v, size_t *n)
 			k++;
 		*n += k == *n;
 		g[k].n++;
-		g[k].sum += length(s);
-		g[k].longest = MAX(g[k].longest, length(s));
+		g[k].sum += spike_len(s);
+		g[k].longest = MAX(g[k].longest, spike_len(s));
 	}
 	array_sort(g, *n, by_sum);
 	return g;
 }
 
-static bool grouped(const struct blame_view *v)
+static bool view_grouped(const struct blame_view *v)
 {
 	return v->by >= BLAME_BY_CAUSE;
 }
@@ -199,17 +199,19 @@ static void blame_group_cells(struct row *r, const void *ctx, size_t i)
 	cell_u64(r, IN_ALL, "spikes", "Spikes", true, g->n);
 	cell_text(r, 0, "Sum", "%s", blame_amount(x->v, text, sizeof(text), g->sum));
 	cell_text(r, 0, "Longest", "%s", blame_amount(x->v, text, sizeof(text), g->longest));
-	row_time(r, "sum", true, ns_or_cycles(g->sum, khz(x->v)));
-	row_time(r, "longest", true, ns_or_cycles(g->longest, khz(x->v)));
+	row_time(r, "sum", true, ns_or_cycles(g->sum, view_khz(x->v)));
+	row_time(r, "longest", true, ns_or_cycles(g->longest, view_khz(x->v)));
 }
 
 /* j: as a member of that, else as text or CSV. */
 static void blame_put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
 {
 	size_t n;
-	_cleanup_free_ struct group *g = groups(v, &n);
+	_cleanup_free_ struct group *g = spike_groups(v, &n);
 	const struct groups x = { v, g };
-	const struct table t = { .cells = blame_group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
+	const struct table t = {
+		.cells = blame_group_cells, .ctx = &x, .n = n, .cycles = !view_khz(v)
+	};
 
 	if (j)
 		table_json(&t, "groups", j);
@@ -221,12 +223,12 @@ static void blame_put_groups(const struct blame_view *v, bool text, struct json 
 
 static void blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
-	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
+	size_t n = view_grouped(v) ? 0 : blame_spikes(v->blame), from;
 	const char *note, *sep;
 	const struct hostmap *map;
 	char early[32], late[32];
 
-	if (grouped(v))
+	if (view_grouped(v))
 		blame_put_groups(v, true, NULL, b);
 	for (size_t i = 0; i < n; i++) {
 		if (i)
@@ -246,7 +248,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 	}
 	if (sep[0] == ',')
 		sbuf_addf(b, "; %s the %zu %s, one where several overlap\n",
-			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
+			  view_grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
 			  v->at ? "nearest" : "longest");
 	map = tl_hostmap(v->t);
 	for (size_t m = 0; m < map->nvm; m++) {
@@ -259,7 +261,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 				  map->vm[m].label);
 			continue;
 		}
-		if (khz(v)) {
+		if (view_khz(v)) {
 			str_ns(early, sizeof(early), o->early);
 			str_ns(late, sizeof(late), o->late);
 		} else {
@@ -267,7 +269,7 @@ static void blame_text(const struct blame_view *v, const struct blame_spike **s,
 			snprintf(late, sizeof(late), "%" PRIu64, o->late);
 		}
 		sbuf_addf(b, "# the stamps of %s may be off by -%s/+%s%s\n", map->vm[m].label,
-			  early, late, khz(v) ? "" : " cycles");
+			  early, late, view_khz(v) ? "" : " cycles");
 	}
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(b, "# %s\n", note);
@@ -289,9 +291,9 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 	row_u64(r, ns ? "time_ns" : "time", placed, placed ? at : 0);
 	row_u64(r, "begin_host_tsc", true, s->begin);
 	row_u64(r, "end_host_tsc", true, s->end);
-	row_time(r, "length", true, ns_or_cycles(length(s), khz(v)));
+	row_time(r, "length", true, ns_or_cycles(spike_len(s), view_khz(v)));
 	row_str(r, "cause", blame_causes[s->cause].name);
-	row_time(r, "cause_time", true, ns_or_cycles(s->cause_time, khz(v)));
+	row_time(r, "cause_time", true, ns_or_cycles(s->cause_time, view_khz(v)));
 	row_bool(r, "sure", true, s->sure);
 }
 
@@ -299,7 +301,7 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 static void where_columns(struct row *r, const struct blame_view *v, const struct blame_spike *s)
 {
 	_cleanup_(sbuf_free) struct sbuf place = { 0 }, needs = { 0 };
-	const struct ksyms *k = symbols(v, s);
+	const struct ksyms *k = spike_symbols(v, s);
 	char rip[32] = "";
 
 	if (s->has_rip)
@@ -333,7 +335,7 @@ static void blame_part_cells(struct row *r, const void *ctx, size_t i)
 		spike_columns(r, x->v, x->s);
 	row_str(r, json ? "cause" : "part", blame_causes[p->cause].name);
 	row_quoted(r, json ? "name" : "part_name", p->name);
-	row_time(r, json ? "time" : "part_time", true, ns_or_cycles(p->time, khz(x->v)));
+	row_time(r, json ? "time" : "part_time", true, ns_or_cycles(p->time, view_khz(x->v)));
 	if (!json)
 		where_columns(r, x->v, x->s);
 }
@@ -341,7 +343,7 @@ static void blame_part_cells(struct row *r, const void *ctx, size_t i)
 static struct table parts_of(const struct parts *x)
 {
 	return (struct table){
-		.cells = blame_part_cells, .ctx = x, .n = x->s->nparts, .cycles = !khz(x->v)
+		.cells = blame_part_cells, .ctx = x, .n = x->s->nparts, .cycles = !view_khz(x->v)
 	};
 }
 
@@ -353,7 +355,7 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "clock", out_clock_names[v->clock->kind]);
-	json_put_str(&j, "unit", khz(v) ? "ns" : "cycles");
+	json_put_str(&j, "unit", view_khz(v) ? "ns" : "cycles");
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	json_put_array(&j, "spikes");
 	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
@@ -362,7 +364,7 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 		const struct lat_story *story =
 			v->story ? &v->story[s[i] - blame_spike(v->blame, 0)] : NULL;
 
-		row_json(&r, &j, !khz(v));
+		row_json(&r, &j, !view_khz(v));
 		spike_columns(&r, v, s[i]);
 		where_columns(&r, v, s[i]);
 		evidence_json("needs", s[i]->needs, &j);
@@ -379,7 +381,7 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 		row_end(&r);
 	}
 	json_array_end(&j);
-	if (grouped(v))
+	if (view_grouped(v))
 		blame_put_groups(v, false, &j, b);
 	json_put_object(&j, "counts");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
@@ -389,7 +391,7 @@ static void blame_json(const struct blame_view *v, const struct blame_spike **s,
 	for (size_t m = 0; m < map->nvm; m++) {
 		if (!v->bound[m].guest)
 			continue;
-		row_json(&r, &j, !khz(v));
+		row_json(&r, &j, !view_khz(v));
 		row_str(&r, "vm", map->vm[m].label);
 		row_time(&r, "off_early", v->bound[m].known, v->bound[m].early);
 		row_time(&r, "off_late", v->bound[m].known, v->bound[m].late);
@@ -412,7 +414,7 @@ void blame_print(const struct blame_view *v, const char *format, struct sbuf *b)
 		s[i] = blame_spike(v->blame, i);
 	if (n && v->by == BLAME_BY_TIME)
 		array_sort(s, n, by_begin);
-	if (!strcmp(format, "csv") && grouped(v)) {
+	if (!strcmp(format, "csv") && view_grouped(v)) {
 		blame_put_groups(v, false, NULL, b);
 	} else if (!strcmp(format, "csv")) {
 		static const struct blame_spike none;

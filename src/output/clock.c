@@ -60,7 +60,7 @@ bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
 }
 
 /* The middle of the range that the readings allow; none if the clock was set in between. */
-static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
+static bool piece_middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 {
 	uint64_t lo, hi;
 
@@ -110,8 +110,8 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 		for (size_t i = c->nlater; i-- > 0;)
 			if (host >= c->later[i].link->from)
 				return migrate_from_line(c->later[i].link, host, &host) &&
-				       middle(c->later[i].pieces, host, v);
-		return c->pieces && middle(c->pieces, host, v);
+				       piece_middle(c->later[i].pieces, host, v);
+		return c->pieces && piece_middle(c->pieces, host, v);
 	}
 	return false;
 }
@@ -147,7 +147,7 @@ static bool first_shown(const struct clock_pieces *p, uint64_t v, uint64_t *own)
 	last += last != UINT64_MAX; /* by then it is more than v */
 	while (*own < last) {
 		at = *own + (last - *own) / 2;
-		if (middle(p, at, &shown) && shown < v)
+		if (piece_middle(p, at, &shown) && shown < v)
 			*own = at + 1;
 		else
 			last = at;

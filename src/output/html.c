@@ -123,7 +123,7 @@ static uint64_t html_text(struct html *h, const char *s)
 	return at;
 }
 
-static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i)
+static uint64_t item_who(const struct out *o, struct html *h, const struct tl_item *i)
 {
 	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
 	uint64_t name = html_text(h, comm), at;
@@ -174,7 +174,7 @@ static unsigned int kind_of(const struct fmt_field *f, const char *name)
 	return f->is_signed ? KIND_SIGNED : KIND_UNSIGNED;
 }
 
-static uint64_t type(struct html *h, const struct tl_item *i)
+static uint64_t item_type(struct html *h, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), at, name, fields[256], made[2];
 	size_t common, n;
@@ -263,7 +263,7 @@ static void put_day(const struct out *o, struct html *h)
 	html_put(h, TAG_DAY, h->last - h->base, ns);
 }
 
-static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
+static uint64_t item_since(struct out *o, struct html *h, const struct tl_item *i)
 {
 	uint64_t v, delta;
 
@@ -368,10 +368,10 @@ static void html_begin(struct out *o)
 static void html_item(struct out *o, const struct tl_item *i)
 {
 	struct html *h = o->priv;
-	uint64_t value[258], t = since(o, h, i);
+	uint64_t value[258], t = item_since(o, h, i);
 
 	if (i->kind == TL_EVENT) {
-		uint64_t y = type(h, i), w = who(o, h, i);
+		uint64_t y = item_type(h, i), w = item_who(o, h, i);
 		size_t n = i->ev ? event_values(h, tl_hostmap(o->t), i, value) : 0;
 
 		html_put(h, TAG_EVENT + y, t, w);
@@ -413,8 +413,8 @@ static void html_epoch(struct out *o, const struct out_epoch *e)
 			html_put(h, at[k], KIND_SIGNED);
 		h->epochs = ++h->ntype;
 	}
-	t = since(o, h, &i);
-	w = who(o, h, &i);
+	t = item_since(o, h, &i);
+	w = item_who(o, h, &i);
 	html_put(h, TAG_EVENT + h->epochs - 1, t, w, zigzag((int64_t)e->e->map.offset),
 		 zigzag(e->e->has_pv ? e->e->pv.version : 0));
 }

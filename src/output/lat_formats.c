@@ -305,8 +305,8 @@ static const struct hostmap_vm *vm_at(const struct lat_view *v, size_t vm)
 	return &tl_hostmap(v->t)->vm[vm];
 }
 
-static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm,
-		   const char *suffix, struct sbuf *b)
+static void table_labels(const struct lat_view *v, const struct lat_desc *d, size_t vm,
+			 const char *suffix, struct sbuf *b)
 {
 	sbuf_addf(b, "kvmft_latency_seconds%s{", suffix);
 	metric_label(b, "analysis", d->name);
@@ -332,19 +332,19 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 				loghist_bounds(i, &lo, &hi);
 				n += hi <= most ? loghist_count(h, i) : 0;
 			}
-			labels(v, t->desc, vm, "_bucket", b);
+			table_labels(v, t->desc, vm, "_bucket", b);
 			sbuf_add(b, ",le=\"");
 			metric_seconds(b, most);
 			sbuf_addf(b, "\"} %" PRIu64 "\n", n);
 		}
 		if (h->n) {
-			labels(v, t->desc, vm, "_bucket", b);
+			table_labels(v, t->desc, vm, "_bucket", b);
 			sbuf_addf(b, ",le=\"+Inf\"} %" PRIu64 "\n", h->n);
-			labels(v, t->desc, vm, "_sum", b);
+			table_labels(v, t->desc, vm, "_sum", b);
 			sbuf_add(b, "} ");
 			metric_seconds(b, h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
 			sbuf_addc(b, '\n');
-			labels(v, t->desc, vm, "_count", b);
+			table_labels(v, t->desc, vm, "_count", b);
 			sbuf_addf(b, "} %" PRIu64 "\n", h->n);
 		}
 		loghist_free(h);

@@ -7,7 +7,7 @@
 #include "kvmft/results.h"
 
 /* How far off what crosses may be, if that matters beside this time. */
-static bool matters(const struct lat_bound *off, uint64_t time)
+static bool off_matters(const struct lat_bound *off, uint64_t time)
 {
 	return off && off->known && (off->early + off->late) * 100 > time;
 }
@@ -18,7 +18,8 @@ static bool stage_is_off(const struct lat_view *v, const struct lat_table *t,
 {
 	const struct loghist *h = g->stage[stage];
 
-	return h && matters(lat_stage_bound(v, t->desc, g, stage), loghist_percentile(h, 50, 100));
+	return h &&
+	       off_matters(lat_stage_bound(v, t->desc, g, stage), loghist_percentile(h, 50, 100));
 }
 
 static bool several_vms(const struct lat_table *t)
@@ -220,8 +221,8 @@ struct share {
 COMPARE(larger, struct share, ORDER(y->sum, x->sum));
 
 /* The largest, in percent; with all, the rest if it is 1 %: "not recorded" if untold. */
-static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
-		   unsigned __int128 whole, bool all, bool untold)
+static void put_shares(struct sbuf *b, const char *head, struct share *s, size_t n,
+		       unsigned __int128 whole, bool all, bool untold)
 {
 	unsigned __int128 rest = whole;
 	const char *sep = "";
@@ -297,12 +298,13 @@ static void lat_headline(struct sbuf *b, const struct lat_view *v, const struct 
 			  lat_amount(v, half, sizeof(half), loghist_percentile(all, 50, 100)),
 			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
 			  lat_amount(v, longest, sizeof(longest), all->max));
-	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true, untold);
+	put_shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true, untold);
 	if (t->desc->waits)
-		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false, false);
-	shares(b, "  most of it: ", of, t->ngroup, all->sum, false, false);
+		put_shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false, false);
+	put_shares(b, "  most of it: ", of, t->ngroup, all->sum, false, false);
 	for (size_t m = 0; t->desc->crosses && all->n && m < tl_hostmap(v->t)->nvm; m++)
-		bound_text(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
+		bound_text(b, v, "  ", m,
+			   off_matters(&v->bound[m], loghist_percentile(all, 50, 100)));
 	sbuf_addc(b, '\n');
 	loghist_free(all);
 	free(all);
@@ -477,7 +479,7 @@ typedef bool (*mark_fn)(const struct lat_view *v, const struct lat_table *t,
 			const struct lat_group *g, unsigned int stage);
 
 /* Of the nvm VMs, those of which a row has the mark of what is so. */
-static bool *marked(const struct lat_view *v, size_t nvm, mark_fn is)
+static bool *vms_marked(const struct lat_view *v, size_t nvm, mark_fn is)
 {
 	bool *of = xcalloc(nvm + 1, sizeof(*of));
 
@@ -505,8 +507,8 @@ static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	if (crosses) {
 		const struct hostmap *map = tl_hostmap(v->t);
-		_cleanup_free_ bool *off = marked(v, map->nvm, stage_is_off);
-		_cleanup_free_ bool *doubt = marked(v, map->nvm, lat_is_uncertain);
+		_cleanup_free_ bool *off = vms_marked(v, map->nvm, stage_is_off);
+		_cleanup_free_ bool *doubt = vms_marked(v, map->nvm, lat_is_uncertain);
 		char by[32];
 
 		for (size_t m = 0; m < map->nvm; m++)
@@ -526,7 +528,7 @@ static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
 }
 
 /* Everything about a table. */
-static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
+static void put_whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
 	char text[32];
@@ -636,7 +638,7 @@ void lat_text_print(const struct lat_view *v, struct sbuf *b)
 			lat_headline(b, v, t);
 		text_wrap(b, from, "    ", v->width);
 		if (v->all)
-			whole(b, v, (enum lat_table_id)id);
+			put_whole(b, v, (enum lat_table_id)id);
 		else
 			lat_short(b, v, (enum lat_table_id)id,
 				  v->rows	? v->rows

@@ -84,7 +84,7 @@ static uint64_t clock_id(enum out_clock_kind kind)
 	}
 }
 
-static uint64_t reading(uint64_t clock, const struct clock_bracket *r)
+static uint64_t bracket_reading(uint64_t clock, const struct clock_bracket *r)
 {
 	switch (clock) {
 	case MONOTONIC_RAW: return r->mono_raw;
@@ -140,7 +140,7 @@ void pf_head(struct out *o, struct pf *p)
 		else
 			p->add = r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
 	} else if (r) {
-		p->add = r->boot - reading(clock_id(o->clock.kind), r);
+		p->add = r->boot - bracket_reading(clock_id(o->clock.kind), r);
 	}
 }
 

@@ -87,7 +87,7 @@ bool follow_leave_out(struct follow *f, struct follow_gone *gone)
 /* ---- what is due ---- */
 
 /* The newest event of the last moment that is `delay` ago; 0: none yet. */
-static uint64_t due(struct follow *f, uint64_t now)
+static uint64_t follow_due(struct follow *f, uint64_t now)
 {
 	size_t n = 0;
 	uint64_t newest;
@@ -204,7 +204,7 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	}
 	f->opened = true;
 	f->passed = f->given;
-	f->given = MAX(f->given, due(f, f->begin_ns));
+	f->given = MAX(f->given, follow_due(f, f->begin_ns));
 	follow_see(f, f->begin_ns);
 	enough = f->c.is_enough();
 	if (enough)

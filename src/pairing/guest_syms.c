@@ -218,8 +218,8 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 }
 
 /* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
-static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel,
-		     note_fn *note, struct kvmft_err *err)
+static ssize_t syms_whose(struct hostmap *m, const struct capture *c, const char *sel,
+			  note_fn *note, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf all = { 0 };
 	size_t n = 0, others = 0;
@@ -272,7 +272,7 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 		ret = capture_open(path, &of->cap, err);
 		if (!ret) {
 			of->damage = of->cap->ndamage;
-			vm = whose(m, of->cap, sel, note, err);
+			vm = syms_whose(m, of->cap, sel, note, err);
 			of->vm = (size_t)vm;
 			ret = (int)MIN(vm, (ssize_t)0);
 		}

@@ -704,8 +704,8 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 
 /* ---- the decision ---- */
 
-static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
-		     size_t n, size_t fits, struct kvmft_err *err)
+static int match_undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
+			   size_t n, size_t fits, struct kvmft_err *err)
 {
 	bool tried = false, few = false;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -759,7 +759,7 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 		return ret;
 	if (fits != 1) { /* parts of one VM fit separately */
 		ret = match_threads(m, g, fmt, out, err);
-		return ret ? MIN(ret, 0) : undecided(m, g, t, n, fits, err);
+		return ret ? MIN(ret, 0) : match_undecided(m, g, t, n, fits, err);
 	}
 	match_take(m, out, &t[best], MATCH_BY_EVENTS);
 	for (size_t i = 0; i < n; i++) { /* how close the best of the rejected ones comes */
@@ -775,8 +775,8 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 }
 
 /* A single VM is the guest's, unless there are more guests: then events must decide. */
-static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
-		  struct match *out, struct kvmft_err *err)
+static int match_decide(struct matcher *m, const struct capture *g, const struct fmt *fmt,
+			bool known, struct match *out, struct kvmft_err *err)
 {
 	struct trial *t = xcalloc(m->map->nvm + 1, sizeof(*t));
 	bool check = !known && !m->solve && !m->undecided_ok;
@@ -808,7 +808,7 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 		/* Known offsets decide: the guest's events fit, except for an accident or two. */
 		ret = match_try(m, t, g, fmt, err);
 		if (!ret && match_has_runs(m, t->vm) && match_contradicts(t))
-			ret = undecided(m, g, t, 1, 0, err);
+			ret = match_undecided(m, g, t, 1, 0, err);
 	}
 	if (!ret && n == 1 && m->guests <= 1)
 		match_take(m, out, t, MATCH_ONLY_VM);
@@ -961,7 +961,7 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 	out->vm = vm < 0 ? 0 : (size_t)vm;
 	out->by = sel ? MATCH_BY_USER : MATCH_BY_UUID;
 	if (vm < 0) {
-		ret = decide(m, cap, fmt, known, out, err);
+		ret = match_decide(m, cap, fmt, known, out, err);
 	} else if (!sel && m->map->nthread &&
 		   m->map->vm[m->map->vm[vm].of].threads == HOSTMAP_END) {
 		size_t named = out->vm;
@@ -970,7 +970,7 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 		 * trace-cmd names the guest but may not know its threads: it gets those that the
 		 * events name and no other VM has.
 		 */
-		ret = decide(m, cap, fmt, known, out, err);
+		ret = match_decide(m, cap, fmt, known, out, err);
 		if (!ret) {
 			hostmap_adopt(m->map, named, out->vm);
 			out->vm = named;

@@ -93,7 +93,8 @@ static bool is_of_other_host(const struct verify *v, const struct verify_guest *
 	return g->a.windows && g->first && (g->last < v->host_first || g->first > v->host_last);
 }
 
-static const struct msr_pair_stats *deadlines(const struct verify *v, const struct verify_guest *g)
+static const struct msr_pair_stats *guest_deadlines(const struct verify *v,
+						    const struct verify_guest *g)
 {
 	return msr_pairs_get(v->pairs, g->g->vm, MSR_PAIR_DEADLINE);
 }
@@ -156,7 +157,7 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 }
 
 /* Moving all guest times by a shift means another offset: the one used, minus the scaled shift. */
-static int64_t shifted(const struct tsc_map *m, uint64_t offset, int64_t shift)
+static int64_t offset_shifted(const struct tsc_map *m, uint64_t offset, int64_t shift)
 {
 	struct tsc_map scale = { .ratio = m->ratio, .frac = m->frac };
 	uint64_t by = tsc_to_guest(&scale, clock_size(shift));
@@ -214,8 +215,8 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 				sbuf_addf(b,
 					  "; any from %" PRId64 " to %" PRId64
 					  " leaves no event outside",
-					  shifted(m, r->offset, g->a.shift_hi),
-					  shifted(m, r->offset, g->a.shift_lo));
+					  offset_shifted(m, r->offset, g->a.shift_hi),
+					  offset_shifted(m, r->offset, g->a.shift_lo));
 		} else if (fits_in_part(r)) {
 			sbuf_addf(b,
 				  "no offset fits all the time: %s %" PRId64
@@ -302,7 +303,7 @@ static void blind_reason(const struct verify *v, const struct verify_guest *g, s
 	judge_end(b);
 }
 
-static void aligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+static void judge_aligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const struct align *a = &g->a;
 	/*
@@ -356,7 +357,7 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 	judge_end(b);
 }
 
-static void misaligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+static void judge_misaligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const struct align *a = &g->a;
 
@@ -465,7 +466,7 @@ static void judge_unknown(const struct verify *v, const struct verify_guest *g, 
 
 static void other_reasons(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
-	const struct msr_pair_stats *s = deadlines(v, g);
+	const struct msr_pair_stats *s = guest_deadlines(v, g);
 	int64_t by;
 	const struct tsc_map *record = off_record(v, g, &by);
 
@@ -501,8 +502,8 @@ static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_er
 {
 	static void (*const say[])(const struct verify *, const struct verify_guest *,
 				   struct sbuf *) = {
-		[ALIGN_OK] = aligned,
-		[ALIGN_BAD] = misaligned,
+		[ALIGN_OK] = judge_aligned,
+		[ALIGN_BAD] = judge_misaligned,
 		[ALIGN_UNKNOWN] = judge_unknown,
 	};
 	int ret = 0;
@@ -515,7 +516,7 @@ static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_er
 		return ret;
 	g->verdict = proof_judge(&(struct proof_facts){
 		.windows = &g->a,
-		.deadlines = deadlines(v, g),
+		.deadlines = guest_deadlines(v, g),
 		.solved = g->solved ? verify_solution(g) : NULL,
 		.elsewhere = g->sol.r.found && g->used,
 		.off_record = record_contradicts(v, g),

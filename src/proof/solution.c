@@ -3,7 +3,7 @@
 #include "kvmft/proof.h"
 
 /* Those outside are few enough to be accidents. */
-static bool serves(uint64_t inside, uint64_t outside)
+static bool shift_serves(uint64_t inside, uint64_t outside)
 {
 	return outside <= inside / 64;
 }
@@ -31,7 +31,7 @@ static void find_own(struct solve *s, struct solution *out)
 
 		if (solve_vcpus(s) > 1)
 			solve_run(s, id, &r);
-		if (r.found && serves(r.inside, r.outside))
+		if (r.found && shift_serves(r.inside, r.outside))
 			solve_count(s, i, &r, &c);
 		if (!r.found || c.left) {
 			out->missed = id;
@@ -71,7 +71,7 @@ void solution_find(struct solve *s, const struct tsc_map *map, struct solution *
 	/* Too many events of some vCPU contradict what fits the others, or have no place. */
 	for (size_t i = 0; i < solve_vcpus(s) && !need_own; i++) {
 		solve_count(s, i, &out->r, &c);
-		need_own = !serves(c.inside, c.outside) || c.left;
+		need_own = !shift_serves(c.inside, c.outside) || c.left;
 	}
 	if (need_own)
 		find_own(s, out);

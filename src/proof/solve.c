@@ -302,7 +302,7 @@ static size_t solve_enough(const struct solve *s)
  * How many of n events may be wrong by accident: a quarter of what a wrong offset leaves outside,
  * even if it puts them into a time in which the vCPU was busy and hardly left its guest.
  */
-static uint64_t allowed(const struct solve *s, uint64_t n)
+static uint64_t outside_allowed(const struct solve *s, uint64_t n)
 {
 	return 2 + MIN(n * s->share >> (SHARE_BITS + 2), n / 32);
 }
@@ -450,7 +450,7 @@ static void test_event(struct solve *s, const struct solve_vcpu *v, int64_t at, 
 static int search_block(struct solve *s, size_t tests, int64_t first, int64_t cells,
 			int64_t *change)
 {
-	const int64_t width = 1ll << s->shift, limit = (int64_t)allowed(s, tests);
+	const int64_t width = 1ll << s->shift, limit = (int64_t)outside_allowed(s, tests);
 	int64_t sum, i = 0;
 	size_t done = 0, e = 0;
 
@@ -477,7 +477,7 @@ static int search_block(struct solve *s, size_t tests, int64_t first, int64_t ce
 		struct solve_cell *last = s->ncell ? &s->cell[s->ncell - 1] : NULL;
 		uint64_t known = (uint64_t)(sum += change[i]) >> 32;
 
-		if ((uint32_t)sum > limit || (uint32_t)sum > allowed(s, known) ||
+		if ((uint32_t)sum > limit || (uint32_t)sum > outside_allowed(s, known) ||
 		    known < solve_least(done))
 			continue;
 		if (++s->left > MAX_CELLS)
@@ -492,7 +492,7 @@ static int search_block(struct solve *s, size_t tests, int64_t first, int64_t ce
 }
 
 /* Replaces s->cell by what it leaves of them, in order. */
-static int search(struct solve *s, size_t tests)
+static int solve_search(struct solve *s, size_t tests)
 {
 	_cleanup_free_ int64_t *change = xmalloc((BLOCK + 1) * sizeof(*change));
 	struct solve_cell *in = s->cell;
@@ -538,7 +538,7 @@ static int solve_grid(struct solve *s)
 				return -ENODATA;
 			tests = solve_enough(s);
 		}
-		ret = search(s, tests);
+		ret = solve_search(s, tests);
 		more = tests < MIN(s->nev, (size_t)MANY_TESTS) &&
 		       (ret == -E2BIG || (!ret && s->ncell > MAX_FULL));
 		tests *= 4;
@@ -658,7 +658,7 @@ static int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n,
 #define MIN_EVENTS  8
 
 /* No more are outside than a quarter of what a wrong offset leaves there. */
-static bool worth(const struct solve *s, const struct solve_place *p)
+static bool place_worth(const struct solve *s, const struct solve_place *p)
 {
 	uint64_t known = p->inside + p->outside;
 
@@ -695,7 +695,7 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 		/* More events leave less of the room of those that are all inside. */
 		struct solve_cell room = { order[i]->low, order[i]->high + 1 };
 
-		if (i < MAX_FULL && worth(s, order[i]))
+		if (i < MAX_FULL && place_worth(s, order[i]))
 			ret = solve_sweep(s, order[i]->outside ? &s->cell[order[i] - p] : &room,
 					  s->nev, order[i]);
 		else
@@ -712,10 +712,10 @@ static const struct solve_place *best_place(const struct solve *s, struct solve_
 	struct solve_place *best = NULL;
 
 	for (size_t i = 0; i < n; i++)
-		if (worth(s, &p[i]) && (!best || p[i].score > best->score))
+		if (place_worth(s, &p[i]) && (!best || p[i].score > best->score))
 			best = &p[i];
 	for (size_t i = 0; i < n && best; i++) {
-		if (!worth(s, &p[i]) || &p[i] == best)
+		if (!place_worth(s, &p[i]) || &p[i] == best)
 			continue;
 		if (same_place(s, &p[i], best)) {
 			if (p[i].score == best->score && p[i].from == best->to + 1)
@@ -742,7 +742,7 @@ static const struct solve_place *best_place(const struct solve *s, struct solve_
 }
 
 /* Multiplies *m, at least 2^63, by a / b. By how many bits it was shifted to the right for that. */
-static int64_t multiply(uint64_t *m, uint64_t a, uint64_t b)
+static int64_t bits_mul(uint64_t *m, uint64_t a, uint64_t b)
 {
 	unsigned __int128 p = (unsigned __int128)*m * a / b;
 	int64_t bits = 0;
@@ -764,7 +764,7 @@ static int64_t multiply(uint64_t *m, uint64_t a, uint64_t b)
 static bool is_chance(const struct solve *s, uint64_t offset)
 {
 	uint64_t m = 1ull << 63;
-	int64_t bits = multiply(&m, 1, (uint64_t)((s->hi - s->lo) >> s->shift) + 1) - CHANCE_BITS;
+	int64_t bits = bits_mul(&m, 1, (uint64_t)((s->hi - s->lo) >> s->shift) + 1) - CHANCE_BITS;
 
 	for (size_t i = s->first; i < s->end; i++) {
 		const struct solve_vcpu *v = &s->v[i];
@@ -783,13 +783,13 @@ static bool is_chance(const struct solve *s, uint64_t offset)
 			if (f == SOLVE_INSIDE && w != before) {
 				for (size_t n = from; n <= to; n++)
 					in += v->w.v[n].to - v->w.v[n].from + 1;
-				bits += multiply(&m, v->w.v[to].to - v->w.v[from].from + 1, in);
+				bits += bits_mul(&m, v->w.v[to].to - v->w.v[from].from + 1, in);
 				hits++;
 			}
 			before = w;
 		}
 		for (uint64_t k = 0; k < wrong; k++)
-			bits += multiply(&m, wrong, 3 * (hits + wrong));
+			bits += bits_mul(&m, wrong, 3 * (hits + wrong));
 	}
 	return bits < 0;
 }
@@ -823,7 +823,7 @@ static int solve_within(struct solve *s, int64_t lo, int64_t hi, struct solve_re
 	r->outside = best->outside;
 	ret = is_chance(s, r->offset) ? -EDOM : 0;
 	r->found = !ret;
-	return r->outside <= allowed(s, r->inside + r->outside) ? ret : 0;
+	return r->outside <= outside_allowed(s, r->inside + r->outside) ? ret : 0;
 }
 
 /* ---- runs ---- */

@@ -111,7 +111,7 @@ static int64_t window_distance(uint64_t from, uint64_t to)
 	return (int64_t)MIN(to - from, (uint64_t)1 << 61);
 }
 
-static void slack(int64_t *field, bool *has, int64_t value)
+static void slack_put(int64_t *field, bool *has, int64_t value)
 {
 	if (!*has || value < *field)
 		*field = value;
@@ -126,9 +126,9 @@ void win_stats_add(struct win_stats *a, const struct win_stats *b)
 	a->unchecked += b->unchecked;
 	a->apart += b->apart;
 	if (b->has_early)
-		slack(&a->early, &a->has_early, b->early);
+		slack_put(&a->early, &a->has_early, b->early);
 	if (b->has_late)
-		slack(&a->late, &a->has_late, b->late);
+		slack_put(&a->late, &a->has_late, b->late);
 	a->outside_max = MAX(a->outside_max, b->outside_max);
 }
 
@@ -160,7 +160,8 @@ static inline struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, 
 }
 
 /* Figures about the vCPU at a moment: into its slice and into its total. */
-static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const struct win_stats *s)
+static void windows_account(struct windows *w, struct win_vcpu *v, uint64_t host,
+			    const struct win_stats *s)
 {
 	win_stats_add(slice_at(w, v, host), s);
 	win_stats_add(&v->part[v->on], s);
@@ -173,7 +174,7 @@ static void account_run(struct windows *w, struct win_vcpu *v)
 	struct win_stats s = { .checked = v->run, .inside = v->run };
 
 	if (v->run)
-		account(w, v, v->run_from, &s);
+		windows_account(w, v, v->run_from, &s);
 	v->run = v->run_len = 0;
 }
 
@@ -184,8 +185,8 @@ static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, 
 	struct win_stats *const to[] = { slice_at(w, v, host), &v->part[v->on], &v->s };
 
 	for (size_t i = 0; i < ARRAY_SIZE(to); i++) {
-		slack(late ? &to[i]->late : &to[i]->early,
-		      late ? &to[i]->has_late : &to[i]->has_early, value);
+		slack_put(late ? &to[i]->late : &to[i]->early,
+			  late ? &to[i]->has_late : &to[i]->has_early, value);
 		to[i]->outside_max = MAX(to[i]->outside_max, -value);
 	}
 }
@@ -222,7 +223,7 @@ static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, 
 	account_run(w, v);
 	to_exit = window_distance(v->exit, v->pending_last);
 	to_entry = entered ? window_distance(v->pending_first, entry) : INT64_MAX;
-	account(w, v, v->pending_first, &s);
+	windows_account(w, v, v->pending_first, &s);
 	/* All too late by to_exit, or all too early by to_entry: the nearer one is blamed. */
 	if (to_exit <= to_entry)
 		account_slack(w, v, v->pending_first, true, -to_exit);
@@ -242,7 +243,7 @@ static void settle_unknown(struct windows *w, struct win_vcpu *v)
 	struct win_stats s = { .unchecked = v->pending };
 
 	if (v->pending)
-		account(w, v, v->pending_first, &s);
+		windows_account(w, v, v->pending_first, &s);
 	v->pending = 0;
 }
 
@@ -294,7 +295,7 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 		v->pending_last = i->host;
 		return;
 	}
-	account(w, v, i->host, &s);
+	windows_account(w, v, i->host, &s);
 }
 
 /* What a guest event says about where the host's recording began, and has ended. */
@@ -363,7 +364,7 @@ static __attribute__((noinline)) void any_event(struct windows *w, const struct 
 	if (w->blind_until && i->host <= w->blind_until) {
 		struct win_stats s = { .unchecked = i->src->guest };
 
-		account(w, v, i->host, &s);
+		windows_account(w, v, i->host, &s);
 		win_forget(w, v);
 	} else if (e != TURN_OTHER) {
 		win_turn(w, v, i, e);
@@ -480,7 +481,7 @@ void win_feed(void *windows, const struct tl_item *i)
 }
 
 /* n events were taken for inside of a window that the host's end has left open. */
-static void uncheck(struct win_stats *s, uint64_t n)
+static void stats_uncheck(struct win_stats *s, uint64_t n)
 {
 	s->checked -= n;
 	s->inside -= n;
@@ -494,12 +495,12 @@ static void settle_ends(struct windows *w, struct win_vcpu *v)
 
 	if (!w->last_host)
 		return;
-	uncheck(&v->s, open);
-	uncheck(&v->part[v->on], open);
+	stats_uncheck(&v->s, open);
+	stats_uncheck(&v->part[v->on], open);
 	for (size_t i = WIN_SLICES; i-- && open;) { /* they were the last ones */
 		uint64_t n = MIN(open, v->slice[i].inside);
 
-		uncheck(&v->slice[i], n);
+		stats_uncheck(&v->slice[i], n);
 		open -= n;
 	}
 	v->s.apart += after + (v->placed ? v->before : 0);
@@ -604,7 +605,7 @@ static bool allowed_shifts(const struct win_stats *s, int64_t *lo, int64_t *hi)
 }
 
 /* The weakest statement about a slope: it is not known where within their slices both ends are. */
-static int64_t slope(int64_t rise, size_t slices, uint64_t width, bool least)
+static int64_t slices_slope(int64_t rise, size_t slices, uint64_t width, bool least)
 {
 	bool far = (rise > 0) == least;
 
@@ -653,8 +654,8 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 
 			if (!ok[k])
 				continue;
-			least = slope(lo[k] - hi[i], k - i, width, true);
-			most = slope(hi[k] - lo[i], k - i, width, false);
+			least = slices_slope(lo[k] - hi[i], k - i, width, true);
+			most = slices_slope(hi[k] - lo[i], k - i, width, false);
 			a->drift_lo = a->has_drift ? MAX(a->drift_lo, least) : least;
 			a->drift_hi = a->has_drift ? MIN(a->drift_hi, most) : most;
 			a->has_drift = true;

@@ -94,7 +94,7 @@ struct run {
 	pthread_barrier_t both;
 };
 
-static int fails(struct run *r, const char *what)
+static int run_err(struct run *r, const char *what)
 {
 	return err_set(&r->truth->err, errno, "%s: %s", what, strerror(errno));
 }
@@ -173,16 +173,16 @@ static int arch_vm(struct tiny_vm *vm)
 
 	vm->fd = ioctl(vm->all->kvm, KVM_CREATE_VM, 0);
 	if (vm->fd < 0)
-		return fails(vm->all, "KVM_CREATE_VM");
+		return run_err(vm->all, "KVM_CREATE_VM");
 	/* Intel without unrestricted guests runs real mode with a TSS; elsewhere it is refused. */
 	(void)!ioctl(vm->fd, KVM_SET_TSS_ADDR, 0xfffbd000ul);
 	/* The old interrupt controller: an interrupt that is taken is over. */
 	if (ioctl(vm->fd, KVM_CREATE_IRQCHIP, 0) || ioctl(vm->fd, KVM_GET_IRQCHIP, &chip))
-		return fails(vm->all, "KVM_CREATE_IRQCHIP");
+		return run_err(vm->all, "KVM_CREATE_IRQCHIP");
 	chip.chip.pic.irq_base = IRQ_VECTOR;
 	chip.chip.pic.auto_eoi = 1;
 	chip.chip.pic.imr = (uint8_t) ~(1u << LINE);
-	return ioctl(vm->fd, KVM_SET_IRQCHIP, &chip) ? fails(vm->all, "KVM_SET_IRQCHIP") : 0;
+	return ioctl(vm->fd, KVM_SET_IRQCHIP, &chip) ? run_err(vm->all, "KVM_SET_IRQCHIP") : 0;
 }
 
 static int arch_vcpu(struct vcpu *v)
@@ -194,7 +194,7 @@ static int arch_vcpu(struct vcpu *v)
 
 	seg.selector = (uint16_t)(seg.base >> 4);
 	if (ioctl(v->fd, KVM_GET_SREGS, &s))
-		return fails(v->vm->all, "KVM_GET_SREGS");
+		return run_err(v->vm->all, "KVM_GET_SREGS");
 	s.ds = s.ss = s.cs = s.es = seg;
 	s.cs.type = 11;
 	s.es.selector = SEG_MMIO;
@@ -202,10 +202,10 @@ static int arch_vcpu(struct vcpu *v)
 	s.idt.base = seg.base;
 	s.idt.limit = 0x3ff;
 	if (ioctl(v->fd, KVM_SET_SREGS, &s))
-		return fails(v->vm->all, "KVM_SET_SREGS");
+		return run_err(v->vm->all, "KVM_SET_SREGS");
 	/* Others than the first would wait to be started by it. */
 	if (ioctl(v->fd, KVM_SET_MP_STATE, &(struct kvm_mp_state){ KVM_MP_STATE_RUNNABLE }))
-		return fails(v->vm->all, "KVM_SET_MP_STATE");
+		return run_err(v->vm->all, "KVM_SET_MP_STATE");
 	memcpy(v->mem + CODE_AT, code, sizeof(code));
 	memcpy(v->mem + IRQ_VECTOR * 4 + LINE * 4, (uint16_t[]){ CODE_AT + AT_IRQ, seg.selector },
 	       4);
@@ -238,7 +238,7 @@ static int arch_begin(struct vcpu *v, uint64_t cost)
 				 .rsp = 0xff0, .rdi = LOG_AT,
 				 .rsi = cost ?: v->halts, .rflags = 2 };
 
-	return ioctl(v->fd, KVM_SET_REGS, &regs) ? fails(v->vm->all, "KVM_SET_REGS") : 0;
+	return ioctl(v->fd, KVM_SET_REGS, &regs) ? run_err(v->vm->all, "KVM_SET_REGS") : 0;
 }
 
 /* Ten seconds later: no stamp of the guest is there twice. */
@@ -252,14 +252,15 @@ static int offset_change(struct vcpu *v)
 	t->changed = true;
 	if (t->has_offset) {
 		t->offset[1] = t->offset[0] + ahead;
-		return offset_attr(v, KVM_SET_DEVICE_ATTR, 1) ? fails(v->vm->all, "TSC offset") : 0;
+		return offset_attr(v, KVM_SET_DEVICE_ATTR, 1) ? run_err(v->vm->all, "TSC offset")
+							      : 0;
 	}
 	m->nmsrs = 1;
 	m->entries[0].index = MSR_TSC;
 	if (ioctl(v->fd, KVM_GET_MSRS, m) != 1)
-		return fails(v->vm->all, "KVM_GET_MSRS");
+		return run_err(v->vm->all, "KVM_GET_MSRS");
 	m->entries[0].data += ahead;
-	return ioctl(v->fd, KVM_SET_MSRS, m) != 1 ? fails(v->vm->all, "KVM_SET_MSRS") : 0;
+	return ioctl(v->fd, KVM_SET_MSRS, m) != 1 ? run_err(v->vm->all, "KVM_SET_MSRS") : 0;
 }
 
 /* vCPU 1 follows vCPU 0. */
@@ -324,7 +325,7 @@ static int reg_set(const struct vcpu *v, uint64_t id, uint64_t value)
 {
 	struct kvm_one_reg r = { .id = id, .addr = (uintptr_t)&value };
 
-	return ioctl(v->fd, KVM_SET_ONE_REG, &r) ? fails(v->vm->all, "KVM_SET_ONE_REG") : 0;
+	return ioctl(v->fd, KVM_SET_ONE_REG, &r) ? run_err(v->vm->all, "KVM_SET_ONE_REG") : 0;
 }
 
 /* The VM's type is the number of its bits of address: some CPUs have fewer than KVM's 40. */
@@ -333,7 +334,7 @@ static int arch_vm(struct tiny_vm *vm)
 	int bits = ioctl(vm->all->kvm, KVM_CHECK_EXTENSION, KVM_CAP_ARM_VM_IPA_SIZE);
 
 	vm->fd = ioctl(vm->all->kvm, KVM_CREATE_VM, (unsigned long)MAX(MIN(bits, 40), 0));
-	return vm->fd < 0 ? fails(vm->all, "KVM_CREATE_VM") : 0;
+	return vm->fd < 0 ? run_err(vm->all, "KVM_CREATE_VM") : 0;
 }
 
 /*
@@ -359,10 +360,10 @@ static int arch_vcpu(struct vcpu *v)
 	int ret = 0;
 
 	if (ioctl(v->vm->fd, KVM_ARM_PREFERRED_TARGET, &init))
-		return fails(v->vm->all, "KVM_ARM_PREFERRED_TARGET");
+		return run_err(v->vm->all, "KVM_ARM_PREFERRED_TARGET");
 	init.features[0] |= 1u << KVM_ARM_VCPU_PSCI_0_2;
 	if (ioctl(v->fd, KVM_ARM_VCPU_INIT, &init))
-		return fails(v->vm->all, "KVM_ARM_VCPU_INIT");
+		return run_err(v->vm->all, "KVM_ARM_VCPU_INIT");
 	memcpy(v->mem + CODE_AT, code, sizeof(code));
 	table[0] = 0x405;				/* a block, accessed; of attribute 1 */
 	table[MEMORY_AT >> 30] = MEMORY_AT | 0x701; /* ... of attribute 0, shared */
@@ -381,7 +382,7 @@ static int offset_read(const struct vcpu *v, struct truth_vm *t)
 	for (int i = 0; i < READINGS; i++) {
 		before = krdtsc_now();
 		if (ioctl(v->fd, KVM_GET_ONE_REG, &r))
-			return fails(v->vm->all, "the guest's counter");
+			return run_err(v->vm->all, "the guest's counter");
 		after = krdtsc_now();
 		if (after < before || after - before >= t->offset_width)
 			continue;
@@ -457,10 +458,10 @@ static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 	vm->mem = mmap(NULL, mem.memory_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
 	if (vm->mem == MAP_FAILED)
-		return fails(r, "memory of the guest");
+		return run_err(r, "memory of the guest");
 	mem.userspace_addr = (uintptr_t)vm->mem;
 	if (ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &mem))
-		return fails(r, "KVM_SET_USER_MEMORY_REGION");
+		return run_err(r, "KVM_SET_USER_MEMORY_REGION");
 	for (uint32_t id = 0; id < vcpus && !ret; id++) {
 		struct vcpu *v = &vm->vcpu[id];
 
@@ -470,9 +471,9 @@ static int vm_new(struct run *r, size_t i, uint32_t vcpus)
 				    .mem = vm->mem + (size_t)id * VCPU_MEM };
 		v->fd = ioctl(vm->fd, KVM_CREATE_VCPU, (unsigned long)id);
 		if (v->fd < 0 || size < 0)
-			return fails(r, "KVM_CREATE_VCPU");
+			return run_err(r, "KVM_CREATE_VCPU");
 		v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
-		ret = v->run == MAP_FAILED ? fails(r, "struct kvm_run") : arch_vcpu(v);
+		ret = v->run == MAP_FAILED ? run_err(r, "struct kvm_run") : arch_vcpu(v);
 	}
 	vm->truth->fd = vm->fd;
 	vm->truth->vcpus = ret ? 0 : vcpus;
@@ -490,7 +491,7 @@ static int vcpu_run(struct vcpu *v)
 	v->rounds = 0;
 	while (!ret) {
 		if (ioctl(v->fd, KVM_RUN, 0) && errno != EINTR)
-			return fails(v->vm->all, "KVM_RUN");
+			return run_err(v->vm->all, "KVM_RUN");
 		reason = v->run->exit_reason;
 		if (reason == EXIT_ROUND && IS_END(v->run))
 			return 0;
@@ -509,7 +510,7 @@ static int vcpu_run(struct vcpu *v)
 }
 
 /* Cycles of the cheapest exit there is, the best of some rounds. */
-static int cost(struct vcpu *v, uint64_t *best)
+static int exit_cost(struct vcpu *v, uint64_t *best)
 {
 	int ret = arch_begin(v, COST_ROUNDS);
 	uint64_t at[2];
@@ -525,7 +526,7 @@ static int cost(struct vcpu *v, uint64_t *best)
 }
 
 /* vCPU 0 until its log is full, others until vCPU 0 is done. */
-static int rounds(struct vcpu *v, const atomic_bool *done)
+static int vcpu_rounds(struct vcpu *v, const atomic_bool *done)
 {
 	int ret;
 	uint64_t n;
@@ -548,14 +549,14 @@ static void *vcpu_main(void *arg)
 {
 	struct vcpu *v = arg;
 	struct run *r = v->vm->all;
-	int ret = v->halts ? cost(v, &r->truth->bare) : 0;
+	int ret = v->halts ? exit_cost(v, &r->truth->bare) : 0;
 
 	if (v->halts)
 		atomic_store(&r->bared, true);
 	while (!atomic_load(&r->begun))
 		usleep(1000);
 	if (v->halts)
-		ret = ret ?: cost(v, &r->truth->traced);
+		ret = ret ?: exit_cost(v, &r->truth->traced);
 	for (unsigned int i = 0; i < RUNS; i++) {
 		if (i) {
 			pthread_barrier_wait(&r->both);
@@ -564,7 +565,7 @@ static void *vcpu_main(void *arg)
 			pthread_barrier_wait(&r->both);
 			share_cpu(r);
 		}
-		ret = ret ?: rounds(v, i + 1 < RUNS ? &r->halved : &r->over);
+		ret = ret ?: vcpu_rounds(v, i + 1 < RUNS ? &r->halved : &r->over);
 		if (v->halts)
 			atomic_store(i + 1 < RUNS ? &r->halved : &r->over, true);
 	}
@@ -574,7 +575,7 @@ static void *vcpu_main(void *arg)
 }
 
 /* Interrupts for the halted vCPU, and when each was sent. */
-static void kick(struct run *r)
+static void vcpus_kick(struct run *r)
 {
 	const struct timespec pause = { .tv_nsec = KICK_NS };
 	struct truth *t = r->truth;
@@ -618,7 +619,7 @@ static int run_all(struct run *r, int ready, int go)
 	if (full_write(ready, "+", 1, NULL) || read(go, &byte, 1) != 1)
 		return -EPIPE;
 	atomic_store(&r->begun, true);
-	kick(r);
+	vcpus_kick(r);
 	pthread_join(first->thread, NULL);
 	pthread_join(second->thread, NULL);
 	if (other->vm && r->truth->vm[1].vcpus && !r->truth->ret) {

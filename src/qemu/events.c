@@ -49,7 +49,7 @@ static const struct {
 };
 
 /* PRIx64 and the like, as on x86-64. */
-static bool macro(const char *s, size_t n, struct sbuf *b)
+static bool format_macro(const char *s, size_t n, struct sbuf *b)
 {
 	static const char *const sizes[] = { "64",     "PTR",   "MAX",	    "FAST16", "FAST32",
 					     "FAST64", "LEAST64", "8",	    "16",     "32",
@@ -75,7 +75,7 @@ static bool macro(const char *s, size_t n, struct sbuf *b)
 }
 
 /* After a backslash; *p moves past the escape. */
-static char escape(const char **p, const char *end)
+static char format_escape(const char **p, const char *end)
 {
 	static const char from[] = "abfnrtv", to[] = "\a\b\f\n\r\t\v";
 	const char *at = strchr(from, **p);
@@ -98,7 +98,7 @@ static char escape(const char **p, const char *end)
 	return *(*p)++; /* \" \\ \' \? and any other, which is itself */
 }
 
-static int literal(const char **p, const char *end, struct sbuf *b)
+static int format_literal(const char **p, const char *end, struct sbuf *b)
 {
 	for (++*p; *p < end && **p != '"';) {
 		char c = **p;
@@ -107,7 +107,7 @@ static int literal(const char **p, const char *end, struct sbuf *b)
 		if (c == '\\') {
 			if (*p == end)
 				return -EBADMSG;
-			c = escape(p, end);
+			c = format_escape(p, end);
 		}
 		if (!c) /* would end the text; no format needs it */
 			return -EBADMSG;
@@ -135,11 +135,11 @@ static int qev_format_parse(const char **p, const char *end, char **out, const c
 		if (isspace((unsigned char)**p)) {
 			++*p;
 		} else if (**p == '"') {
-			ret = literal(p, end, &b);
+			ret = format_literal(p, end, &b);
 		} else {
 			while (*p < end && (isalnum((unsigned char)**p) || **p == '_'))
 				++*p;
-			if (*p == word || !macro(word, (size_t)(*p - word), &b) ||
+			if (*p == word || !format_macro(word, (size_t)(*p - word), &b) ||
 			    b.len > MAX_FORMAT)
 				ret = -EBADMSG;
 		}
@@ -293,7 +293,7 @@ struct decl {
 	const char *p, *end;
 };
 
-static void blanks(struct decl *d)
+static void skip_blanks(struct decl *d)
 {
 	while (d->p < d->end && isspace((unsigned char)*d->p))
 		d->p++;
@@ -408,12 +408,12 @@ static int parse_formats(struct decl *d, char *fmt[2], const char **why)
 	size_t n = 0;
 	int ret = 0;
 
-	blanks(d);
+	skip_blanks(d);
 	while (!ret && d->p < d->end) {
 		if (n == 2)
 			return -EBADMSG;
 		ret = qev_format_parse(&d->p, d->end, &fmt[n++], why);
-		blanks(d);
+		skip_blanks(d);
 		if (!ret && d->p < d->end) {
 			if (*d->p != ',') {
 				*why = "a format is neither text in quotes nor a known macro";
@@ -566,7 +566,7 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 
 		struct decl d = { joined.s, joined.s ? joined.s + n : NULL };
 
-		blanks(&d);
+		skip_blanks(&d);
 		ret = joined.error;
 		if (ret || d.p == d.end || *d.p == '#')
 			continue;

@@ -49,7 +49,7 @@ static bool qline_char(struct qline *l, char c)
 }
 
 /* "[.FRACTION]" of a second, up to 9 digits: ns and what one unit of its last digit is. */
-static bool fraction(struct qline *l, uint64_t *ns, uint64_t *unit)
+static bool stamp_fraction(struct qline *l, uint64_t *ns, uint64_t *unit)
 {
 	*ns = 0;
 	*unit = NS;
@@ -70,7 +70,7 @@ static bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 	uint64_t h, m, s;
 
 	if (!qline_digits(l, 2, 2, &h) || !qline_char(l, ':') || !qline_digits(l, 2, 2, &m) ||
-	    !qline_char(l, ':') || !qline_digits(l, 2, 2, &s) || !fraction(l, ns, unit))
+	    !qline_char(l, ':') || !qline_digits(l, 2, 2, &s) || !stamp_fraction(l, ns, unit))
 		return false;
 	*ns += ((h * 60 + m) * 60 + s) * NS;
 	return h < 24 && m < 60 && s < 61;
@@ -101,7 +101,7 @@ static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 }
 
 /* "Z", "+01:00", "-0130"; seconds east of Greenwich. *known false: there is none. */
-static bool zone(struct qline *l, int64_t *east, bool *known)
+static bool stamp_zone(struct qline *l, int64_t *east, bool *known)
 {
 	bool minus = l->p < l->end && *l->p == '-';
 	uint64_t h, m;
@@ -140,7 +140,7 @@ static bool qline_iso(struct qline *l, struct qtrace_item *item)
 	if (!qline_digits(&at, 4, 4, &y) || !qline_char(&at, '-') || !qline_digits(&at, 2, 2, &m) ||
 	    !qline_char(&at, '-') || !qline_digits(&at, 2, 2, &d) || y < 1970 || m < 1 || m > 12 ||
 	    d < 1 || d > 31 || !(qline_char(&at, 'T') || qline_char(&at, ' ')) ||
-	    !qline_time_of_day(&at, &of_day, &item->unit) || !zone(&at, &east, &known))
+	    !qline_time_of_day(&at, &of_day, &item->unit) || !stamp_zone(&at, &east, &known))
 		return false;
 	days = qline_days((int)y, (int)m, (int)d);
 	if (!known && !qline_local(days, of_day, &item->ns))
@@ -158,7 +158,7 @@ static bool qline_seconds(struct qline *l, struct qtrace_item *item)
 	struct qline at = *l;
 	uint64_t s, frac;
 
-	if (!qline_digits(&at, 1, 10, &s) || !fraction(&at, &frac, &item->unit))
+	if (!qline_digits(&at, 1, 10, &s) || !stamp_fraction(&at, &frac, &item->unit))
 		return false;
 	item->ns = s * NS + frac;
 	*l = at;
@@ -343,7 +343,7 @@ static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item
 	return best < INT64_MAX;
 }
 
-static bool stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
+static bool line_stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
 	struct qline at = *l;
 
@@ -365,7 +365,7 @@ static bool stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *i
 }
 
 /* "PROG[PID]:"; the number goes to *pid, 0 when there is none. */
-static bool program(const char *s, size_t n, int32_t *pid)
+static bool line_program(const char *s, size_t n, int32_t *pid)
 {
 	const char *open = memchr(s, '[', n);
 	struct qline l;
@@ -413,12 +413,12 @@ static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace
 
 	if (qline_char(&l, '<') && (!qline_digits(&l, 1, 3, &pri) || !qline_char(&l, '>')))
 		return false;
-	if (!stamp(t, &l, item) || !qline_char(&l, ' '))
+	if (!line_stamp(t, &l, item) || !qline_char(&l, ' '))
 		return false;
 	len = qline_word(&l, &word);
-	if (!program(word, len, &pid)) { /* it was the host's name */
+	if (!line_program(word, len, &pid)) { /* it was the host's name */
 		len = qline_word(&l, &word);
-		if (!program(word, len, &pid))
+		if (!line_program(word, len, &pid))
 			return false;
 	}
 	item->tid = pid;
@@ -519,7 +519,7 @@ static bool next_group(struct qline *l, struct group *g)
 }
 
 /* The value of a member: from after " = " to the comma after it. */
-static bool member(const struct group *g, const char *name, size_t len, struct qline *value)
+static bool group_value(const struct group *g, const char *name, size_t len, struct qline *value)
 {
 	const char *p = g->begin, *from, *stop;
 
@@ -559,12 +559,13 @@ static bool qline_number(struct qline l, uint64_t *v)
 	return !parse_bits64(text, v);
 }
 
-static int32_t context(const struct group *g, const char *name)
+static int32_t group_context(const struct group *g, const char *name)
 {
 	struct qline value;
 	uint64_t v;
 
-	if (!member(g, name, strlen(name), &value) || !qline_number(value, &v) || v > INT32_MAX)
+	if (!group_value(g, name, strlen(name), &value) || !qline_number(value, &v) ||
+	    v > INT32_MAX)
 		return -1;
 	return (int32_t)v;
 }
@@ -590,8 +591,8 @@ static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_it
 	item->ev = qevents_find(t->o.events, at, (size_t)(end - at));
 	l.p = end + 1;
 	while (next_group(&l, &g)) {
-		int32_t cpu = context(&g, "cpu_id"), tid = context(&g, "vtid"),
-			pid = context(&g, "vpid");
+		int32_t cpu = group_context(&g, "cpu_id"), tid = group_context(&g, "vtid"),
+			pid = group_context(&g, "vpid");
 
 		item->cpu = cpu >= 0 && item->cpu < 0 ? cpu : item->cpu;
 		item->tid = tid > 0 ? tid : pid > 0 && !item->tid ? pid : item->tid;
@@ -609,7 +610,7 @@ static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_it
 		struct qline value;
 
 		*v = (struct qev_value){ 0 };
-		item->has_args = member(&g, a->name, strlen(a->name), &value);
+		item->has_args = group_value(&g, a->name, strlen(a->name), &value);
 		if (item->has_args && value.end - value.p >= 2 && *value.p == '"') {
 			v->s = value.p + 1;
 			v->len = (uint32_t)(value.end - value.p - 2);

@@ -46,7 +46,7 @@ static void mon_begin(struct monitor *m)
 		m->deadline = MIN(m->deadline, m->until);
 }
 
-static int late(struct monitor *m, struct kvmft_err *err)
+static int monitor_late(struct monitor *m, struct kvmft_err *err)
 {
 	char time[32];
 
@@ -79,7 +79,7 @@ static int wait_told(struct monitor *m, short events, struct kvmft_err *err)
 		if (ret < 0 && errno != EINTR)
 			return err_why(err, errno, "%s: poll", m->name);
 		if (!left)
-			return late(m, err);
+			return monitor_late(m, err);
 	}
 }
 
@@ -138,7 +138,7 @@ static int mon_receive(struct monitor *m, struct kvmft_err *err)
 			return ret;
 		got = monitor_fill(m);
 		if (got > 0)
-			return util_now_ns() > m->deadline ? late(m, err) : 0;
+			return util_now_ns() > m->deadline ? monitor_late(m, err) : 0;
 		if (got == 0)
 			return hung_up(m, err);
 		if (got != -EAGAIN)
@@ -817,7 +817,7 @@ static struct monitor *monitor_new(enum mon_kind kind, const char *name, uint64_
 }
 
 /* Connected, or ret says why not: waits for the greeting. *m is NULL after a failure. */
-static int greet(struct monitor **m, int ret, struct kvmft_err *err)
+static int monitor_greet(struct monitor **m, int ret, struct kvmft_err *err)
 {
 	bool late = false;
 	char time[32];
@@ -857,7 +857,7 @@ int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns
 		return err_set(err, ENOMEM, "out of memory");
 	}
 	(*m)->fd = fd;
-	return greet(m, 0, err);
+	return monitor_greet(m, 0, err);
 }
 
 int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char *name,
@@ -867,7 +867,7 @@ int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char 
 	*m = monitor_new(kind, name, timeout_ns);
 	if (!*m)
 		return err_set(err, ENOMEM, "out of memory");
-	return greet(m, connect_unix(*m, path, abstract, peer, err), err);
+	return monitor_greet(m, connect_unix(*m, path, abstract, peer, err), err);
 }
 
 int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,

@@ -118,7 +118,7 @@ static bool qtrace_need(struct qtrace *t, size_t n, const uint8_t **p, int *ret)
 	return false;
 }
 
-static int damaged(struct qtrace *t, const char *why)
+static int trace_damaged(struct qtrace *t, const char *why)
 {
 	t->st.damage = why;
 	return 0;
@@ -135,7 +135,7 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 	*id = load_u64(p + 8);
 	*len = load_u32(p + 16);
 	if (*id > MAX_ID || *len > MAX_NAME)
-		return damaged(t, "an invalid event name");
+		return trace_damaged(t, "an invalid event name");
 	if (!qtrace_need(t, 20 + *len, &p, &ret))
 		return ret;
 	*name = p + 20;
@@ -175,7 +175,7 @@ static void qtrace_identify(struct qtrace *t, uint64_t id, struct qtrace_item *i
 }
 
 /* The arguments by the event's declaration; false: they do not fit it. */
-static bool typed(const uint8_t *p, size_t n, struct qtrace_item *item)
+static bool record_typed(const uint8_t *p, size_t n, struct qtrace_item *item)
 {
 	for (size_t i = 0; i < item->ev->nargs; i++) {
 		struct qev_value *v = &item->arg[i];
@@ -213,7 +213,7 @@ static int qemu_record(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n
 		return 1;
 	}
 	qtrace_identify(t, id, item);
-	item->has_args = item->ev && typed(p, n, item);
+	item->has_args = item->ev && record_typed(p, n, item);
 	if (item->has_args)
 		return 1;
 	for (; n >= 8 && item->nraw < QTRACE_MAX_RAW; p += 8, n -= 8)
@@ -246,7 +246,7 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	if (id == DROPPED_ID)
 		return qemu_record(t, id, p + 16, 8, item);
 	if (id > MAX_ID)
-		return damaged(t, "an event with an impossible number");
+		return trace_damaged(t, "an event with an impossible number");
 	qtrace_identify(t, id, item);
 	item->has_args = item->ev && item->ev->nargs <= 6;
 	for (size_t i = 0; item->has_args && i < item->ev->nargs; i++)
@@ -269,9 +269,9 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 	len = load_u32(p + skip + 16);
 	id = load_u64(p + skip);
 	if (len < RECORD_HEAD || len > MAX_RECORD)
-		return damaged(t, "a record with an impossible length");
+		return trace_damaged(t, "a record with an impossible length");
 	if (id > MAX_ID && id != DROPPED_ID)
-		return damaged(t, "an event with an impossible number");
+		return trace_damaged(t, "an event with an impossible number");
 	if (!qtrace_need(t, skip + len, &p, &ret))
 		return ret;
 	qbuf_skip(&t->buf, skip + len);
@@ -302,7 +302,7 @@ static int simple_next(struct qtrace *t, struct qtrace_item *item)
 		if (type == 1)
 			return next_record(t, 8, item);
 		if (type)
-			return damaged(t, "neither a name nor an event");
+			return trace_damaged(t, "neither a name nor an event");
 		ret = mapping_read(t, &type, &name, &len); /* known since the file was opened */
 		if (ret <= 0)
 			return ret;
@@ -456,7 +456,7 @@ static int text_next(struct qtrace *t, struct qtrace_item *item)
 	return ret;
 }
 
-static const struct qtrace_reader *probe(struct qtrace *t)
+static const struct qtrace_reader *trace_probe(struct qtrace *t)
 {
 	const struct qtrace_reader *best = NULL;
 	int most = 0;
@@ -512,7 +512,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 		for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
 			if (readers[i]->format == o->format)
 				t->reader = readers[i];
-		t->reader = t->reader ?: probe(t);
+		t->reader = t->reader ?: trace_probe(t);
 		if (!t->reader)
 			ret = err_set(
 				err, ENODATA,

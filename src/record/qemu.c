@@ -76,7 +76,7 @@ static int answer_end(struct keep *k, int out, int ret, struct kvmft_err *err)
 }
 
 /* Of `most`, what the others have left of `all` since `begin`, and at least `least`. */
-static uint64_t patience(uint64_t begin, uint64_t all, uint64_t most, uint64_t least)
+static uint64_t wait_patience(uint64_t begin, uint64_t all, uint64_t most, uint64_t least)
 {
 	uint64_t used = util_now_ns() - begin;
 
@@ -116,7 +116,7 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 
 	if (!slot)
 		return err_set(err, ENOMEM, "out of memory");
-	t.timeout_ns = patience(k->begin, FIND_NS, MON_TIMEOUT_NS, FIND_LEAST_NS);
+	t.timeout_ns = wait_patience(k->begin, FIND_NS, MON_TIMEOUT_NS, FIND_LEAST_NS);
 	ret = qemu_open(&t, &slot->q, err);
 	if (!ret)
 		monitor_within(slot->q.m, t.timeout_ns * ANSWERS);
@@ -294,7 +294,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 
 	if (!q->on)
 		return 0;
-	ns = patience(k->begin, QEMU_NS, BACK_TIMEOUT_NS, BACK_LEAST_NS);
+	ns = wait_patience(k->begin, QEMU_NS, BACK_TIMEOUT_NS, BACK_LEAST_NS);
 	monitor_patience(q->q.m, ns);
 	monitor_within(q->q.m, MIN(ns * ANSWERS, QEMU_NS));
 	/* A wildcard of which nothing was on is switched off at once, not by thousands of names. */

@@ -213,7 +213,7 @@ void record_place_free(struct record *r)
 #define PATIENCE_NS 1000000000ull
 
 /* From any thread, one at a time. While it records, waiting costs events, which are counted. */
-static bool patient(void *ctx, uint64_t queued __unused_arg)
+static bool store_patient(void *ctx, uint64_t queued __unused_arg)
 {
 	struct record *r = ctx;
 	struct signalfd_siginfo si;
@@ -244,7 +244,7 @@ int record_capture_create(struct record *r)
 		ret = r->out.signals = signal_fd_open(0);
 	ret = MIN(ret, 0);
 	if (!ret)
-		stream_out_patience(r->out.stream, patient, r);
+		stream_out_patience(r->out.stream, store_patient, r);
 	ret = ret ?: capw_create_stream(r->out.stream, &r->w);
 	return err_why(r->err, ret, "cannot write to standard output");
 }

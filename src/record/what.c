@@ -394,7 +394,7 @@ int record_sched_vmm(struct record *r, uint32_t pid)
 
 /* ---- the recorder's ---- */
 
-static int arm(struct record *r, const struct vm_list *list)
+static int vms_arm(struct record *r, const struct vm_list *list)
 {
 	unsigned long one[CAPTURE_MAX_CPUS / LONG_BITS], may[ARRAY_SIZE(one)] = { 0 };
 	const struct ranges all = { 0 };
@@ -451,7 +451,7 @@ int record_sched_arm(struct record *r)
 		      : err_set(r->err, ENODATA, "cannot read /proc/loadavg");
 	for (size_t i = 0; !ret && i < list->n; i++)
 		ret = record_sched_vmm(r, list->vm[i].pid);
-	ret = ret ?: arm(r, list);
+	ret = ret ?: vms_arm(r, list);
 	vm_list_free(list);
 	if (ret == -ENOMEM || !ret)
 		return ret;

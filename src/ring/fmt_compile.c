@@ -119,7 +119,7 @@ static void call_end(struct build *b)
 }
 
 /* STRING+: what is between the quotes, escapes as they are; it lives as long as b->f. */
-static const char *strings(struct build *b, size_t *len)
+static const char *parse_strings(struct build *b, size_t *len)
 {
 	_cleanup_(sbuf_free) struct sbuf t = { 0 };
 	const char *end = b->p + strcspn(b->p, "\n"), *close = b->p;
@@ -169,7 +169,7 @@ static bool take_cast(struct build *b, char type[64])
 
 static const struct ptype type_int = { 4, true };
 
-static struct pnode *constant(struct build *b, uint64_t v, struct ptype type)
+static struct pnode *node_constant(struct build *b, uint64_t v, struct ptype type)
 {
 	struct pnode *n = build_node(b, P_CONST);
 
@@ -196,18 +196,18 @@ static struct pnode *literal_number(struct build *b)
 		return build_fail(b);
 	b->p = end;
 	if (b->wide)
-		return constant(b, v, (struct ptype){ 8, true });
+		return node_constant(b, v, (struct ptype){ 8, true });
 	if (longs < 2 && !(longs && b->f->long_size == 8)) {
 		if (!uns && v <= INT32_MAX)
-			return constant(b, v, type_int);
+			return node_constant(b, v, type_int);
 		if ((uns || !dec) && v <= UINT32_MAX)
-			return constant(b, v, (struct ptype){ 4, false });
+			return node_constant(b, v, (struct ptype){ 4, false });
 	}
-	return constant(b, v, (struct ptype){ 8, !uns && v <= INT64_MAX });
+	return node_constant(b, v, (struct ptype){ 8, !uns && v <= INT64_MAX });
 }
 
 /* Smaller ones become int, which can hold all their values. */
-static struct ptype promoted(unsigned int bytes, bool is_signed)
+static struct ptype type_promoted(unsigned int bytes, bool is_signed)
 {
 	return bytes < 4 ? type_int : (struct ptype){ (uint8_t)bytes, is_signed };
 }
@@ -290,14 +290,14 @@ static struct pnode *number_field(struct build *b)
 		if (!n->fld.is_array || n->fld.is_dynamic)
 			return build_fail(b);
 		n->kind = P_ELEMENT;
-		n->type = promoted(n->fld.elem, n->is_signed);
+		n->type = type_promoted(n->fld.elem, n->is_signed);
 		n->a = parse_number(b);
 		parse_need(b, ']');
-		return fmt_is_number(n->fld.elem) ? n : constant(b, 0, type_int);
+		return fmt_is_number(n->fld.elem) ? n : node_constant(b, 0, type_int);
 	}
 	if (!fmt_is_number(n->size))
 		n->kind = P_CONST; /* 0, as libtraceevent reads it */
-	n->type = n->kind == P_CONST ? type_int : promoted(n->size, n->is_signed);
+	n->type = n->kind == P_CONST ? type_int : type_promoted(n->size, n->is_signed);
 	return n;
 }
 
@@ -356,11 +356,11 @@ static struct pnode *build_op(struct build *b, unsigned int op, struct pnode *le
 /* `in` as a number of that size and sign */
 static struct pnode *build_cast(struct build *b, struct pnode *in, uint16_t bytes, bool is_signed)
 {
-	struct ptype type = promoted(bytes, is_signed);
+	struct ptype type = type_promoted(bytes, is_signed);
 	struct pnode *n;
 
 	if (in->kind == P_CONST)
-		return constant(b, plan_fit(in->val, bytes, is_signed), type);
+		return node_constant(b, plan_fit(in->val, bytes, is_signed), type);
 	n = build_node(b, P_CAST);
 	n->a = in;
 	n->size = bytes;
@@ -381,7 +381,8 @@ static struct pnode *number_unary(struct build *b)
 	b->depth++;
 	if (op && strchr("!~-", op)) {
 		b->p++;
-		n = build_op(b, OP((unsigned int)op, 0), constant(b, 0, type_int), number_unary(b));
+		n = build_op(b, OP((unsigned int)op, 0), node_constant(b, 0, type_int),
+			     number_unary(b));
 	} else if (take_cast(b, type)) {
 		n = number_unary(b);
 		if (strchr(type, '*') || named_type(b, type, &bytes, &is_signed))
@@ -515,7 +516,7 @@ static bool table_value(struct build *b, int64_t *v)
  * { VALUE, "NAME" }, ...: "{ }" ends the table, whatever follows. Names stay in the order of the
  * text if all of them count, else they are sorted by value.
  */
-static void table(struct build *b, struct pnode *n)
+static void symbol_table(struct build *b, struct pnode *n)
 {
 	bool ended = false;
 	size_t cap = 0;
@@ -533,7 +534,7 @@ static void table(struct build *b, struct pnode *n)
 		}
 		counts = table_value(b, &s.val);
 		parse_need(b, ',');
-		s.str = strings(b, &len);
+		s.str = parse_strings(b, &len);
 		s.len = (uint32_t)len;
 		parse_need(b, '}');
 		if (b->failed || !counts || ended)
@@ -557,11 +558,11 @@ static struct pnode *text_names(struct build *b, enum pkind kind)
 	parse_need(b, ',');
 	n->text = "";
 	if (kind == P_FLAGS) {
-		n->text = strings(b, &n->len);
+		n->text = parse_strings(b, &n->len);
 		parse_need(b, ',');
 	}
 	if (!b->failed)
-		table(b, n);
+		symbol_table(b, n);
 	call_end(b);
 	return n;
 }
@@ -608,7 +609,7 @@ static struct pnode *text_primary(struct build *b)
 	at = b->p;
 	if (*at == '"') {
 		n = build_node(b, P_TEXT);
-		n->text = strings(b, &n->len);
+		n->text = parse_strings(b, &n->len);
 	} else if (isdigit((unsigned char)*at)) { /* "((void *)0)" */
 		literal_number(b);
 		n = build_node(b, P_TEXT);
@@ -663,7 +664,7 @@ static struct pnode *parse_text(struct build *b)
 
 /* ---- the format string ---- */
 
-static struct pseg *segment(struct build *b)
+static struct pseg *add_segment(struct build *b)
 {
 	struct fmt_plan *p = b->plan;
 
@@ -692,7 +693,7 @@ static const char *plan_literal(struct build *b, const char *f)
 	for (size_t i = 0; i < t.len; i++)
 		if (isspace((unsigned char)t.s[i]))
 			t.s[i] = ' ';
-	s = segment(b);
+	s = add_segment(b);
 	s->len = t.len;
 	sbuf_add_mem(&t, zeros, sizeof(zeros));
 	s->text = xsbuf_take(&t);
@@ -701,9 +702,9 @@ static const char *plan_literal(struct build *b, const char *f)
 }
 
 /* f is at "%"; it fails for a conversion that is not printed here. */
-static const char *conversion(struct build *b, const char *f)
+static const char *parse_conversion(struct build *b, const char *f)
 {
-	struct pseg *seg = segment(b);
+	struct pseg *seg = add_segment(b);
 	struct spec *s = &seg->spec;
 
 	f++;
@@ -740,10 +741,10 @@ static const char *conversion(struct build *b, const char *f)
 static void build_print(struct build *b)
 {
 	size_t len;
-	const char *f = strings(b, &len);
+	const char *f = parse_strings(b, &len);
 
 	while (*f && !b->failed)
-		f = *f == '%' && f[1] != '%' ? conversion(b, f) : plan_literal(b, f);
+		f = *f == '%' && f[1] != '%' ? parse_conversion(b, f) : plan_literal(b, f);
 	while (!b->failed && parse_take(b, ',')) {
 		struct build before = *b;
 
@@ -768,7 +769,7 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
 	if (!table_at)
 		build_print(&b);
 	else
-		segment(&b)->arg = text_primary(&b);
+		add_segment(&b)->arg = text_primary(&b);
 	if (b.failed)
 		fmt_plan_free(b.plan);
 	return b.failed ? NULL : b.plan;

@@ -51,7 +51,7 @@ static char *put_0x(char *p, uint64_t v)
 }
 
 /* The quotient rounds to zero; no division is left undefined as in C. */
-static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
+static uint64_t op_divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 {
 	bool neg_a = is_signed && (int64_t)a < 0, neg_b = is_signed && (int64_t)b < 0;
 	uint64_t x = neg_a ? 0 - a : a, y = neg_b ? 0 - b : b;
@@ -93,7 +93,7 @@ uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 	case OP_SUB: return plan_fit(a - b, t.bytes, t.is_signed);
 	case OP_MUL: return plan_fit(a * b, t.bytes, t.is_signed);
 	case OP_DIV:
-	case OP_MOD: return plan_fit(divide(op, t.is_signed, a, b), t.bytes, t.is_signed);
+	case OP_MOD: return plan_fit(op_divide(op, t.is_signed, a, b), t.bytes, t.is_signed);
 	default: return 0;
 	}
 }
@@ -334,7 +334,8 @@ static uint64_t next_number(struct args *a, size_t size, bool is_signed)
 #define PRINTK_MOST 64 /* width and precision */
 
 /* s: behind a %. Returns what is behind the conversion. */
-static const char *convert(const char *s, struct args *a, uint32_t long_size, struct sbuf *out)
+static const char *print_conversion(const char *s, struct args *a, uint32_t long_size,
+				    struct sbuf *out)
 {
 	const char *text;
 	struct spec c;
@@ -402,7 +403,7 @@ static bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, s
 			s++;
 			sbuf_addc(out, *s == 'n' ? '\n' : *s == 't' ? '\t' : *s);
 		} else if (*s == '%' && a.from) {
-			s = convert(s + 1, &a, f->long_size, out) - 1;
+			s = print_conversion(s + 1, &a, f->long_size, out) - 1;
 		} else {
 			sbuf_addc(out, *s);
 		}

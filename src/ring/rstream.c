@@ -58,7 +58,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	return ret;
 }
 
-static enum rkind damage(struct rstream *r)
+static enum rkind stream_damage(struct rstream *r)
 {
 	r->open = false;
 	r->damage_index = r->idx - r->have + r->at - 1;
@@ -68,7 +68,7 @@ static enum rkind damage(struct rstream *r)
 
 void rstream_damage(struct rstream *r)
 {
-	damage(r);
+	stream_damage(r);
 }
 
 static enum rkind rstream_gap(struct rstream *r)
@@ -166,7 +166,7 @@ static enum rkind begin_next(struct rstream *r)
 	}
 	ret = subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom);
 	if (ret == -EBADMSG)
-		return damage(r);
+		return stream_damage(r);
 	if (ret) {
 		r->error = ret;
 		return R_END;
@@ -201,7 +201,7 @@ enum rkind rstream_next_slow(struct rstream *r)
 		int ret = r->open ? subbuf_next_slow(&r->sb, &r->rec) : 0;
 
 		if (ret < 0)
-			return damage(r);
+			return stream_damage(r);
 		if (ret)
 			return R_EVENT;
 		k = begin_next(r);

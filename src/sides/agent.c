@@ -91,7 +91,7 @@ static int agent_wanted(struct agent *a)
 }
 
 /* ... and is it not too late? */
-static int expected(struct agent *a, uint64_t since)
+static int agent_expected(struct agent *a, uint64_t since)
 {
 	if (util_now_ns() - since <= ANSWER_MS * 1000000ull)
 		return agent_wanted(a);
@@ -107,12 +107,12 @@ static int agent_wait_for(struct agent *a, short events, uint64_t since)
 	int ret;
 
 	do {
-		ret = expected(a, since);
+		ret = agent_expected(a, since);
 	} while (!ret && poll(&p, 1, 1000) <= 0);
 	return ret;
 }
 
-static int say(struct agent *a, const struct sbuf *text)
+static int agent_say(struct agent *a, const struct sbuf *text)
 {
 	const uint64_t begin = util_now_ns();
 	size_t at = 0;
@@ -197,7 +197,7 @@ static int agent_ask(struct agent *a, const char *what, const struct sbuf *argum
 				       said.text);
 		}
 	} else {
-		ret = say(a, &b);
+		ret = agent_say(a, &b);
 		ret = ret ?: agent_hear(a, '\n');
 	}
 	if (ret)
@@ -228,7 +228,7 @@ static int ask_number(struct agent *a, const char *what, const struct sbuf *argu
 }
 
 /* What an earlier user has left on the line is discarded first. */
-static int synchronize(struct agent *a)
+static int agent_synchronize(struct agent *a)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const uint64_t begin = util_now_ns();
@@ -240,7 +240,7 @@ static int synchronize(struct agent *a)
 	if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
 		return err_set(a->err, EIO, "cannot get a random number");
 	sbuf_addf(&b, "\377{\"execute\":\"guest-sync-delimited\",\"arguments\":{\"id\":%u}}\n", id);
-	ret = b.error ? err_set(a->err, ENOMEM, "out of memory") : say(a, &b);
+	ret = b.error ? err_set(a->err, ENOMEM, "out of memory") : agent_say(a, &b);
 	if (ret)
 		return ret;
 	do {
@@ -279,12 +279,12 @@ static int agent_open(struct agent *a, const struct side_spec *spec, int hangup,
 		if (errno != EAGAIN && errno != EINTR)
 			return err_why(err, errno, "cannot connect to the guest agent by %s",
 				       a->name);
-		ret = expected(a, begin);
+		ret = agent_expected(a, begin);
 		if (ret)
 			return ret;
 		(void)poll(NULL, 0, PAUSE_MS);
 	}
-	return synchronize(a);
+	return agent_synchronize(a);
 }
 
 /* -EREMOTEIO: the agent refused. */
@@ -790,7 +790,7 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 	return ret;
 }
 
-static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t size)
+static int push_bring(struct push *p, char *dir, size_t dir_size, char *path, size_t size)
 {
 	static const char *const words[] = { "uname", "-sm", NULL };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
@@ -835,7 +835,7 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 
 /* ---- the process that does it ---- */
 
-static int reach(struct push *p, struct agent *a)
+static int push_reach(struct push *p, struct agent *a)
 {
 	if (!p->spec->agent)
 		return 0;
@@ -844,7 +844,7 @@ static int reach(struct push *p, struct agent *a)
 }
 
 /* The agent talks to one client at a time. */
-static void leave(struct push *p)
+static void push_leave(struct push *p)
 {
 	if (p->agent)
 		agent_close(p->agent);
@@ -869,16 +869,17 @@ static int push_main(void *arg)
 	signal_ends(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)close_from(STDERR_FILENO + 1);
-	answer.ret = reach(&p, &agent);
-	answer.ret = answer.ret ?: bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
-	leave(&p);
+	answer.ret = push_reach(&p, &agent);
+	answer.ret =
+		answer.ret ?: push_bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
+	push_leave(&p);
 	(void)!full_write(STDOUT_FILENO, &answer, sizeof(answer), NULL);
 	if (answer.ret || read(STDIN_FILENO, &word, 1) == 1)
 		return KVMFT_OK;
 	p.hangup = -1;
-	if (!reach(&p, &agent))
+	if (!push_reach(&p, &agent))
 		push_undo(&p, dir);
-	leave(&p);
+	push_leave(&p);
 	return KVMFT_OK;
 }
 

@@ -152,7 +152,7 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	return err_why(err, errno, "cannot fork");
 }
 
-static int execute(void *words)
+static int side_execute(void *words)
 {
 	char **argv = words;
 
@@ -169,7 +169,7 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
 	char *argv[MAX_WORDS + 1];
 	int ret = join_words(prefix, words, argv, err);
 
-	return ret ?: side_run(execute, argv, in, out, err_words, err);
+	return ret ?: side_run(side_execute, argv, in, out, err_words, err);
 }
 
 int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)

@@ -106,7 +106,7 @@ static void snapshot_shown(struct sides *x, int status)
 }
 
 /* Rings of the others may show the cause; who says so again waits for 1 s, 2, 4, 8. */
-static void fired(struct sides *x, struct side *s)
+static void side_fired(struct sides *x, struct side *s)
 {
 	uint64_t now = util_now_ns(), since = now - s->fired_ns;
 	char again[64] = "", order[sizeof("snapshot \n") + CAPW_ORIGIN_SIZE];
@@ -135,7 +135,7 @@ static void fired(struct sides *x, struct side *s)
 static int take_news(struct sides *x, struct side *s, const struct stream_news *n)
 {
 	if (n->fired != s->news.fired)
-		fired(x, s);
+		side_fired(x, s);
 	if (n->written != s->news.written)
 		s->owes = false;
 	/* What its command left behind may send without end: that is no life of one given up. */
@@ -178,7 +178,7 @@ static int take_said(struct sides *x, struct side *s)
 		s->live = true;
 		s->state = SIDE_LIVE;
 		break;
-	case SAID_FIRED: fired(x, s); break;
+	case SAID_FIRED: side_fired(x, s); break;
 	case SAID_WRITTEN: s->owes = false; break;
 	case SAID_COMMAND: x->command_done = true; break;
 	case SAID_PROGRESS:
@@ -374,7 +374,7 @@ static void show_states(struct sides *x)
 		sbuf_free(&text[i]);
 }
 
-static void tick(struct sides *x, uint64_t now)
+static void sides_tick(struct sides *x, uint64_t now)
 {
 	uint64_t took = now - x->side[0].since;
 	pid_t pid = x->snapshots.pid ?: x->reader;
@@ -384,7 +384,7 @@ static void tick(struct sides *x, uint64_t now)
 	x->tick_ns = now;
 	for (size_t i = 0; i < x->n; i++)
 		if (x->side[i].fired_again)
-			fired(x, &x->side[i]);
+			side_fired(x, &x->side[i]);
 	look_at_teller(x, &x->side[0], took);
 	/* All sides have ended, and what shows them has not: its own reader may have stopped. */
 	if (x->side[0].state == SIDE_ENDED && pid && took >= STALL_NS &&
@@ -423,7 +423,7 @@ static int sides_wait_once(struct sides *x)
 		if (p[1 + 2 * i].revents)
 			ret = take_said(x, &x->side[i]);
 	}
-	tick(x, util_now_ns());
+	sides_tick(x, util_now_ns());
 	/* Runs the command of snapshots once all rings have come, or enough time has passed. */
 	if (ret || !x->snapshots.asked_ns || x->snapshots.pid)
 		return ret;
@@ -574,7 +574,7 @@ static int record_together(struct sides *x)
 	return ret;
 }
 
-static void stop(struct side *s)
+static void side_stop(struct side *s)
 {
 	if (s->state == SIDE_ENDED)
 		return;
@@ -599,10 +599,10 @@ static int sides_end_all(struct sides *x)
 	int ret = 0;
 
 	for (size_t i = 1; i < x->n; i++)
-		stop(&x->side[i]);
+		side_stop(&x->side[i]);
 	while (!ret && (guests_left(x) || commands_left(x)))
 		ret = sides_wait_once(x);
-	stop(&x->side[0]);
+	side_stop(&x->side[0]);
 	while (!ret && (x->side[0].state != SIDE_ENDED || x->snapshots.pid))
 		ret = sides_wait_once(x);
 	/* The reader ends where the host's capture does; a recorder that failed wrote no end. */

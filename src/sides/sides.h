@@ -5,8 +5,8 @@
  * run.c	the order in which sides begin and end, and the file that says so
  * start.c	--guest and what goes with it, the session's directory, the processes of sides begun
  * process.c	the processes of a side; kvmft receive
- * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it; a program for
- *		guests that have none
+ * agent.c	a QEMU guest agent is asked, the process that reaches a guest by it, and a program
+ *		for guests that have none
  */
 #pragma once
 

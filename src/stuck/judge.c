@@ -129,7 +129,7 @@ static unsigned int permille(uint64_t part, uint64_t whole)
 }
 
 /* Lost events are taken to be like those that were kept: nothing better is known. */
-static uint64_t scaled(const struct stuck_obs *o, uint64_t n, uint64_t times, uint64_t ns)
+static uint64_t obs_scaled(const struct stuck_obs *o, uint64_t n, uint64_t times, uint64_t ns)
 {
 	unsigned __int128 all = (unsigned __int128)n * times;
 
@@ -144,14 +144,14 @@ static uint64_t scaled(const struct stuck_obs *o, uint64_t n, uint64_t times, ui
 static uint64_t exits_per_second(const struct stuck_obs *o, uint64_t n)
 {
 	if (!o->exact)
-		return scaled(o, n, 1000000000u, o->ns);
+		return obs_scaled(o, n, 1000000000u, o->ns);
 	return o->exits_ns ? (uint64_t)((unsigned __int128)n * 1000000000u / o->exits_ns) : 0;
 }
 
 /* Makes a number of events of the ring comparable with a number of exits. */
 static uint64_t as_exits(const struct stuck_obs *o, uint64_t n)
 {
-	return o->exact ? scaled(o, n, o->exits_ns, o->ns) : n;
+	return o->exact ? obs_scaled(o, n, o->exits_ns, o->ns) : n;
 }
 
 static uint64_t exits_of(const struct stuck_obs *o)
@@ -226,7 +226,7 @@ static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum 
 }
 
 /* Whether interrupts of the host find the guest elsewhere than at the exits that repeat. */
-static bool moves(const struct stuck_obs *o)
+static bool vcpu_moves(const struct stuck_obs *o)
 {
 	uint64_t loop[LOOP_RIPS], away = 0;
 	size_t n = 0;
@@ -277,7 +277,7 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 	const struct stuck_row *most = stuck_most(o, from, to);
 	uint64_t loops = !most	 ? 0
 			 : exits ? exits_per_second(o, most->n)
-				 : scaled(o, most->n, 1000000000u, o->ns);
+				 : obs_scaled(o, most->n, 1000000000u, o->ns);
 
 	if (!most || loops < LOOP_PER_S || (o->recorded && most->n < LOOP_PER_S) ||
 	    halts_of(o) > all / 10 || device_irqs(o) > all / 100)
@@ -285,7 +285,7 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 	v->exit_pm = permille(most->n, all);
 	if (v->exit_pm < LOOP_SHARE && permille(top_three(o, from, to), all) < LOOP_SHARE_3)
 		return false;
-	if (exits && (moves(o) || (ksyms_is_user(most->b) && takes_irqs(o))))
+	if (exits && (vcpu_moves(o) || (ksyms_is_user(most->b) && takes_irqs(o))))
 		return false;
 	v->access = stuck_most(o, STUCK_PIO, STUCK_MSR);
 	if (!v->access || as_exits(o, v->access->n) < most->n / 2)
@@ -304,7 +304,7 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 
 /* ---- the thread ---- */
 
-static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
+static bool samples_mostly(const struct stuck_verdict *v, enum stuck_at at)
 {
 	return v->at_pm[at] >= MOSTLY;
 }
@@ -335,9 +335,9 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 
 	if (!o->looks || v->at_pm[STUCK_AT_GONE])
 		return STUCK_UNKNOWN;
-	if (mostly(v, STUCK_AT_STOP) || mostly(v, STUCK_AT_FREEZE))
+	if (samples_mostly(v, STUCK_AT_STOP) || samples_mostly(v, STUCK_AT_FREEZE))
 		return STUCK_STOPPED;
-	if (mostly(v, STUCK_AT_WAIT))
+	if (samples_mostly(v, STUCK_AT_WAIT))
 		return STUCK_BLOCKED;
 	/*
 	 * It could run most of the time, but got less than a fifth of that. Looks alone may be
@@ -350,7 +350,7 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 		return o->throttled ? STUCK_THROTTLED : STUCK_STARVED;
 	if (is_loop(o, v))
 		return STUCK_EXIT_LOOP;
-	if (mostly(v, STUCK_AT_USER)) {
+	if (samples_mostly(v, STUCK_AT_USER)) {
 		bool returned = o->peeked && o->peek != EXIT_INTR && o->peek != 0;
 
 		/* One that comes back is merely slow. */
@@ -362,7 +362,7 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 		return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
 	}
 	/* Asleep in HLT; or woken and back without an exit, as KVM polls. */
-	if (mostly(v, STUCK_AT_HALT) ||
+	if (samples_mostly(v, STUCK_AT_HALT) ||
 	    (v->at_pm[STUCK_AT_HALT] >= 100 && !exits_of(o) && (!o->blind || v->deaf) &&
 	     v->at_pm[STUCK_AT_HALT] + v->at_pm[STUCK_AT_CPU] >= MOSTLY))
 		return exits_of(o) || (o->blind && o->turns > 2 && !v->deaf) ? STUCK_IDLE
@@ -376,10 +376,10 @@ static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdi
 			return STUCK_VMM;
 		if (o->blind && o->at[STUCK_AT_HALT] && o->turns > 2)
 			return STUCK_RUNNING;
-		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
+		return samples_mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
 	}
 	/* At one place it may compute: it hangs if it takes no interrupts, or only waits there. */
-	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
+	if (samples_mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
 	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) &&
 	    (waits_there(v) || v->deaf ||
 	     (!ksyms_is_user(v->rip) && !takes_irqs(o) &&

@@ -385,7 +385,7 @@ static int look_on(struct stuck *s)
  * Of a thread in the VMM; its memory is not read while one of it hangs in the kernel, nor longer
  * than a process may take, which may have it locked or many mappings.
  */
-static void peek(struct stuck *s, struct stuck_vcpu *c)
+static void vcpu_peek(struct stuck *s, struct stuck_vcpu *c)
 {
 	uint64_t begin = util_now_ns();
 	unsigned int ms;
@@ -405,7 +405,7 @@ static void peek(struct stuck *s, struct stuck_vcpu *c)
 	c->obs.peek = c->peek.reason;
 }
 
-static int result(struct stuck *s, struct sbuf *out)
+static int stuck_result(struct stuck *s, struct sbuf *out)
 {
 	char hidden[160];
 	bool lacks;
@@ -440,7 +440,7 @@ static int result(struct stuck *s, struct sbuf *out)
 		o->read = s->ev.read;
 		o->lost = s->lost;
 		if (!o->recorded)
-			peek(s, c);
+			vcpu_peek(s, c);
 		stuck_judge(o, s->syms, &c->v);
 		if (c->v.class == STUCK_HALTED && !o->recorded && !s->timers.known)
 			stuck_timers_read(&s->timers);
@@ -485,7 +485,7 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, str
 	if (!ret && !c->input)
 		ret = look_on(&s);
 	stuck_watch_end(&s);
-	ret = ret ?: result(&s, out);
+	ret = ret ?: stuck_result(&s, out);
 	stuck_watch_end(&s);
 	for (size_t i = 0; i < s.n; i++) {
 		util_close_fd(&s.vcpu[i].task.dir);

@@ -260,7 +260,7 @@ static int hist_begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err
 	return ret;
 }
 
-static size_t mark(struct stuck *s, bool all)
+static size_t stuck_mark(struct stuck *s, bool all)
 {
 	size_t n = 0;
 
@@ -276,7 +276,7 @@ static size_t mark(struct stuck *s, bool all)
 	return n;
 }
 
-static void unmark(struct stuck *s)
+static void stuck_unmark(struct stuck *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		s->vcpu[i].obs.exact = false;
@@ -291,10 +291,10 @@ void stuck_hist_some(struct stuck *s)
 	/* Most events were lost so far, or not read. */
 	if (hist_lacks(s) || lost_events(s, &unread) <= s->ev.read)
 		return;
-	n = mark(s, false);
+	n = stuck_mark(s, false);
 	/* The ring goes on without it. */
 	if (n && hist_begin(s, n, false, &none))
-		unmark(s);
+		stuck_unmark(s);
 }
 
 static int hist_count(void *ctx, const struct khist_entry *e)
@@ -336,7 +336,7 @@ int stuck_hist_read(struct stuck *s)
 		return err_why(s->err, ret, "cannot read the counts of kvm_exit");
 	}
 	/* Creating it took too long: the ring covers more time. */
-	unmark(s);
+	stuck_unmark(s);
 	return 0;
 }
 
@@ -422,7 +422,7 @@ int stuck_watch_begin(struct stuck *s)
 		const char *why = hist_lacks(s);
 
 		ret = why ? err_lack(s->err, ENOTSUP, "--engine hist: %s", why)
-			  : hist_begin(s, mark(s, true), true, s->err);
+			  : hist_begin(s, stuck_mark(s, true), true, s->err);
 	}
 	if (ret)
 		return ret;

@@ -149,7 +149,7 @@ static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct s
 }
 
 /* The last of the ring is read after the end. */
-static uint64_t ago(const struct stuck *s, uint64_t ns)
+static uint64_t time_ago(const struct stuck *s, uint64_t ns)
 {
 	return ns < s->end_ns ? s->end_ns - ns : 0;
 }
@@ -158,8 +158,8 @@ static void add_ago(const struct stuck *s, const char *what, uint64_t ns, struct
 {
 	if (!s->ev.mono || !ns)
 		return;
-	if (ago(s, ns))
-		sbuf_addf(b, "%s %s%s ago", what, s->unread ? "at most " : "", NS(ago(s, ns)));
+	if (time_ago(s, ns))
+		sbuf_addf(b, "%s %s%s ago", what, s->unread ? "at most " : "", NS(time_ago(s, ns)));
 	else
 		sbuf_addf(b, "%s just now", what);
 }
@@ -319,7 +319,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 /* ---- a VM ---- */
 
 /* A halted vCPU has nothing to do, unless no other one progresses: then something is held up. */
-static const char *verdict(const struct stuck_vcpu *c, size_t n)
+static const char *verdict_words(const struct stuck_vcpu *c, size_t n)
 {
 	size_t known = 0, on = 0, held = 0;
 
@@ -355,7 +355,7 @@ static void print_text(const struct stuck *s, struct sbuf *out)
 				  c->vm->name ? " " : "", c->vm->name ?: "");
 			if (c->vm->pid)
 				sbuf_addf(out, " (%s, pid %u)", c->vm->vmm, c->vm->pid);
-			sbuf_addf(out, ": %s\n", verdict(c, vcpus_of(s, c)));
+			sbuf_addf(out, ": %s\n", verdict_words(c, vcpus_of(s, c)));
 			vm = c->vm;
 		}
 		sbuf_addf(out, "  vCPU %u", c->vcpu->id);
@@ -422,8 +422,8 @@ static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
 
 static void put_age(const struct stuck *s, struct json *j, const char *key, uint64_t ns)
 {
-	json_put_known_u64(j, key, s->ev.mono && ns && (!s->unread || !ago(s, ns)),
-			   ago(s, ns) / 1000000);
+	json_put_known_u64(j, key, s->ev.mono && ns && (!s->unread || !time_ago(s, ns)),
+			   time_ago(s, ns) / 1000000);
 }
 
 static void put_guest(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
@@ -492,7 +492,7 @@ static void print_json(const struct stuck *s, struct sbuf *out)
 		json_put_str(&j, "name", vm->name);
 		json_put_str(&j, "uuid", vm->uuid);
 		json_put_str(&j, "vmm", vm->vmm);
-		json_put_str(&j, "verdict", verdict(c, vcpus_of(s, c)));
+		json_put_str(&j, "verdict", verdict_words(c, vcpus_of(s, c)));
 		json_put_array(&j, "vcpus");
 		for (; c < end && c->vm == vm; c++) {
 			_cleanup_(sbuf_free) struct sbuf why = { 0 };

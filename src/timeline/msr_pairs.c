@@ -84,7 +84,7 @@ void msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 }
 
 /* The newest access waiting on that side for this one; NULL if there is none. */
-static struct access *partner(struct msr_pair_vcpu *v, int side, const struct access *a)
+static struct access *access_partner(struct msr_pair_vcpu *v, int side, const struct access *a)
 {
 	for (size_t i = 1; i <= WAITING; i++) {
 		struct access *o = &v->side[side].a[(v->side[side].next + WAITING - i) % WAITING];
@@ -98,7 +98,8 @@ static struct access *partner(struct msr_pair_vcpu *v, int side, const struct ac
 	return NULL;
 }
 
-static void alone(struct msr_pairs *p, const struct msr_pair_vcpu *v, int side, struct access *a)
+static void access_alone(struct msr_pairs *p, const struct msr_pair_vcpu *v, int side,
+			 struct access *a)
 {
 	struct msr_pair_stats *s = a->waits ? p->stats[v->vm * MSR_PAIR_KINDS + a->kind] : NULL;
 
@@ -119,7 +120,7 @@ static void feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 
 	s = *slot = *slot ?: xcalloc(1, sizeof(*s));
 	v->vm = vm;
-	o = partner(v, !side, a);
+	o = access_partner(v, !side, a);
 	if (o) {
 		int64_t distance = (int64_t)(side ? a->host - o->host : o->host - a->host);
 
@@ -135,7 +136,7 @@ static void feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 		return;
 	}
 	o = &v->side[side].a[v->side[side].next++ % WAITING];
-	alone(p, v, side, o);
+	access_alone(p, v, side, o);
 	*o = *a;
 }
 
@@ -161,7 +162,7 @@ void msr_pairs_finish(struct msr_pairs *p)
 	for (size_t k = 0; k < p->by_key.n; k++)
 		for (int side = 0; side < 2; side++)
 			for (size_t i = 0; i < WAITING; i++)
-				alone(p, &p->v[k], side, &p->v[k].side[side].a[i]);
+				access_alone(p, &p->v[k], side, &p->v[k].side[side].a[i]);
 }
 
 const struct msr_pair_stats *msr_pairs_get(const struct msr_pairs *p, size_t vm, enum msr_pair kind)

@@ -511,12 +511,12 @@ bool pick_wants(struct pick *p, const struct tl_item *i)
 
 /* ---- context ---- */
 
-static struct kept *oldest(struct pick *p)
+static struct kept *oldest_kept(struct pick *p)
 {
 	return &p->ring[(p->next + p->context - p->held) % p->context];
 }
 
-static void empty(struct pick *p, struct kept *k)
+static void kept_empty(struct pick *p, struct kept *k)
 {
 	free(k->data);
 	k->data = NULL;
@@ -534,7 +534,7 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 	if (p->shown && p->skipped)
 		ret = show(arg, NULL);
 	for (; p->held && !ret; p->held--) {
-		struct kept *k = oldest(p);
+		struct kept *k = oldest_kept(p);
 
 		if (k->item.rec)
 			k->item.rec = &k->rec;
@@ -542,7 +542,7 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 	}
 	/* Large buffers are freed, because others cannot use their room. */
 	for (size_t i = 0; p->kept > MAX_KEPT / 2 && i < p->context; i++)
-		empty(p, &p->ring[i]);
+		kept_empty(p, &p->ring[i]);
 	return ret;
 }
 
@@ -601,9 +601,9 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 			 * ones.
 			 */
 			if (k->room < len) {
-				empty(p, k);
+				kept_empty(p, k);
 				for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
-					empty(p, oldest(p));
+					kept_empty(p, oldest_kept(p));
 				k->data = xmalloc(len);
 				k->room = len;
 				p->kept += len;

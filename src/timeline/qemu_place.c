@@ -77,7 +77,7 @@ struct qanchors {
 	uint64_t first, last; /* host: TSC of its first and its last event of any kind */
 };
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t hash_mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
 	return hash ^ hash >> 29;
@@ -86,7 +86,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t mix_text(uint64_t hash, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		hash = mix(hash, (uint8_t)s[i]);
+		hash = hash_mix(hash, (uint8_t)s[i]);
 	return hash;
 }
 
@@ -144,7 +144,7 @@ static void host_waits(struct host_side *h, struct host_thread *t, const struct 
 static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		       uint64_t where, bool write)
 {
-	a->label = mix(write, where);
+	a->label = hash_mix(write, where);
 	if (write) {
 		a->kind = QANCHOR_WRITE;
 		a->lo = a->at;
@@ -190,7 +190,7 @@ static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct q
 		a->label = (uint32_t)tid;
 		host_waits(h, t, a);
 		a->kind = QANCHOR_EXIT;
-		a->label = mix((uint32_t)tid, f[0]);
+		a->label = hash_mix((uint32_t)tid, f[0]);
 		if ((int32_t)f[1] >= 0)
 			host_waits(h, t, a);
 		return;
@@ -204,7 +204,7 @@ static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct q
 				       .lo = a->at,
 				       .hi = a->hi,
 				       .kind = QANCHOR_BELL,
-				       .label = mix(true, f[0]) };
+				       .label = hash_mix(true, f[0]) };
 		anchor_add(h->out, a);
 		return;
 	}
@@ -256,7 +256,7 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 		 * raised.
 		 */
 		a.kind = QANCHOR_IRQ;
-		a.label = mix(mix(mix((uint32_t)i->tid, e), f[0]), f[1]);
+		a.label = hash_mix(hash_mix(hash_mix((uint32_t)i->tid, e), f[0]), f[1]);
 		a.hi = a.at;
 		a.lo = e == EV_MSI ? t->msi : 0;
 		t->msi = a.at;
@@ -385,17 +385,17 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 				for (size_t k = 0; k < i->ev->nargs; k++)
 					hash = i->arg[k].s
 						       ? mix_text(hash, i->arg[k].s, i->arg[k].len)
-						       : mix(hash, i->arg[k].num);
+						       : hash_mix(hash, i->arg[k].num);
 			else if (i->text)
 				hash = mix_text(hash, i->text, i->text_len);
 			else
 				for (uint32_t k = 0; k < i->nraw; k++)
-					hash = mix(hash, i->raw[k]);
+					hash = hash_mix(hash, i->raw[k]);
 			a->label = hash;
 		} else if (!qemu_arg(i, qemu_events[e].about, qemu_events[e].raw, &a->label)) {
 			return false;
 		}
-		a->label = mix(mix(a->label, e), (uint32_t)i->tid);
+		a->label = hash_mix(hash_mix(a->label, e), (uint32_t)i->tid);
 		return true;
 	}
 	return false;
@@ -551,36 +551,38 @@ static uint64_t from_line(uint64_t t0, uint64_t h0, uint64_t rate, uint64_t t)
 	return h < 0 ? 0 : h > INT64_MAX ? INT64_MAX : (uint64_t)h;
 }
 
-static uint64_t apart(uint64_t a, uint64_t b)
+static uint64_t times_apart(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
 /* The anchor nearest to host TSC `host`, with no other near it; NULL: none. */
-static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t tol)
+static const struct qanchor *nearest_anchor(const struct lane *h, uint64_t host, uint64_t tol)
 {
 	size_t at = COUNT_BEFORE(i, h->n, h->v[i].at < host);
 	const struct qanchor *a;
 
-	if (at && (at == h->n || apart(h->v[at - 1].at, host) < apart(h->v[at].at, host)))
+	if (at &&
+	    (at == h->n || times_apart(h->v[at - 1].at, host) < times_apart(h->v[at].at, host)))
 		at--;
 	a = &h->v[at];
-	if (apart(a->at, host) > tol || (at && apart(a[-1].at, host) <= 2 * tol) ||
-	    (at + 1 < h->n && apart(a[1].at, host) <= 2 * tol))
+	if (times_apart(a->at, host) > tol || (at && times_apart(a[-1].at, host) <= 2 * tol) ||
+	    (at + 1 < h->n && times_apart(a[1].at, host) <= 2 * tol))
 		return NULL;
 	return a;
 }
 
 /* Follows a lane one way from QEMU's anchor number i; the rate improves with the distance. */
-static void follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
+static void match_follow(struct match *x, const struct lane *q, const struct lane *h, size_t i,
+			 int way)
 {
 	struct model *m = &x->m;
 	uint64_t t = m->t0, host = m->h0, rate = m->rate;
 
 	for (; i < q->n; i += (size_t)way) {
 		uint64_t expect = from_line(t, host, rate, q->v[i].at);
-		uint64_t tol = m->tol + (apart(expect, host) >> DRIFT_SHIFT);
-		const struct qanchor *a = near(h, expect, tol);
+		uint64_t tol = m->tol + (times_apart(expect, host) >> DRIFT_SHIFT);
+		const struct qanchor *a = nearest_anchor(h, expect, tol);
 
 		if (!a)
 			continue;
@@ -588,8 +590,9 @@ static void follow(struct match *x, const struct lane *q, const struct lane *h, 
 		host = a->at;
 		xarray_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
 				sizeof(*m->knot));
-		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
-			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
+		if (times_apart(t, m->t0) && times_apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
+			rate = (uint64_t)(((s128)times_apart(host, m->h0) << 32) /
+					  times_apart(t, m->t0));
 	}
 }
 
@@ -604,15 +607,15 @@ static bool model_init(struct match *x, const struct lane *q, size_t first, size
 	m->h0 = h->v[f->at].at;
 	m->tol = 2 * f->largest + 16;
 	x->work += q->n;
-	follow(x, q, h, first, 1);
-	follow(x, q, h, first - 1, -1);
+	match_follow(x, q, h, first, 1);
+	match_follow(x, q, h, first - 1, -1);
 	if (m->n < n / 2)
 		return false;
 	array_sort(m->knot, m->n, by_at);
 	if (m->knot[m->n - 1].at > m->knot->at)
 		m->rate = (uint64_t)(((s128)(m->knot[m->n - 1].lo - m->knot->lo) << 32) /
 				     (m->knot[m->n - 1].at - m->knot->at));
-	return apart(m->rate, f->rate) < f->rate >> 4;
+	return times_apart(m->rate, f->rate) < f->rate >> 4;
 }
 
 static uint64_t model_at(const struct model *m, uint64_t t)
@@ -648,7 +651,7 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 		    (i + 1 < q->n && model_at(&x->m, q->v[i + 1].at) - host <= 2 * tol))
 			continue;
 		may++;
-		a = near(h, host, tol);
+		a = nearest_anchor(h, host, tol);
 		if (a) {
 			sure[i] = (size_t)(a - h->v) + 1;
 			n++;
@@ -750,8 +753,8 @@ static bool try_lanes(struct match *x, const struct lane *q, const struct lane *
  * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. False: nothing fits, or
  * more than one thing does: then *why is a line of text.
  */
-static bool match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
-		  const char **why)
+static bool anchors_match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
+			  const char **why)
 {
 	_cleanup_free_ struct match *x = xcalloc(1, sizeof(*x));
 	bool found = false;
@@ -788,7 +791,7 @@ struct bounds {
 	} * at;
 };
 
-static uint64_t cycles(uint64_t rate, uint64_t ns)
+static uint64_t rate_cycles(uint64_t rate, uint64_t ns)
 {
 	s128 c = (s128)rate * ns >> 32;
 
@@ -803,11 +806,13 @@ static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 	if (before < b->n) {
 		d = forward ? b->v[i].at - b->v[before].at : b->v[before].at - b->v[i].at;
 		if (b->at[before].lo)
-			lo = forward ? b->at[before].lo + cycles(b->slow, d)
-				     : b->at[before].lo - MIN(b->at[before].lo, cycles(b->fast, d));
+			lo = forward ? b->at[before].lo + rate_cycles(b->slow, d)
+				     : b->at[before].lo -
+					       MIN(b->at[before].lo, rate_cycles(b->fast, d));
 		if (b->at[before].hi != UINT64_MAX)
-			hi = forward ? b->at[before].hi + cycles(b->fast, d)
-				     : b->at[before].hi - MIN(b->at[before].hi, cycles(b->slow, d));
+			hi = forward ? b->at[before].hi + rate_cycles(b->fast, d)
+				     : b->at[before].hi -
+					       MIN(b->at[before].hi, rate_cycles(b->slow, d));
 	}
 	if (before < b->n && lo > b->at[i].lo) {
 		b->at[i].lo = lo;
@@ -820,7 +825,7 @@ static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 }
 
 /* Leaves out pairs that contradict each other, until none do. False: they are too many. */
-static bool agree(struct bounds *b)
+static bool bounds_agree(struct bounds *b)
 {
 	bool again = true;
 
@@ -907,10 +912,10 @@ static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool en
 	if (far >> 56)
 		return;
 	ns = (uint64_t)(((s128)far << 32) / (s128)b->slow) + 1;
-	lo = end ? b->at[i].lo + cycles(b->slow, ns)
-		 : b->at[i].lo - MIN(b->at[i].lo, cycles(b->fast, ns));
-	hi = end ? b->at[i].hi + cycles(b->fast, ns)
-		 : b->at[i].hi - MIN(b->at[i].hi, cycles(b->slow, ns));
+	lo = end ? b->at[i].lo + rate_cycles(b->slow, ns)
+		 : b->at[i].lo - MIN(b->at[i].lo, rate_cycles(b->fast, ns));
+	hi = end ? b->at[i].hi + rate_cycles(b->fast, ns)
+		 : b->at[i].hi - MIN(b->at[i].hi, rate_cycles(b->slow, ns));
 	if (end)
 		clock_add_sample(p, b->v[i].at + ns, lo, hi);
 	else if (b->v[i].at > ns && lo)
@@ -953,7 +958,7 @@ static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 
 	b.at = xcalloc(b.n, sizeof(*b.at));
 	for (size_t i = 0; i < pairs->n; i++)
-		pairs->v[i].lo -= MIN(pairs->v[i].lo, cycles(pairs->rate, unit));
+		pairs->v[i].lo -= MIN(pairs->v[i].lo, rate_cycles(pairs->rate, unit));
 	for (size_t i = 0; i < ARRAY_SIZE(drift_ppb) && !found; i++) {
 		uint64_t rate = pairs->rate, error = rate >> 6;
 
@@ -966,7 +971,7 @@ static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 
 			b.slow = rate - by;
 			b.fast = rate + by;
-			found = agree(&b);
+			found = bounds_agree(&b);
 			rate = found ? rate_of(&b, rate, drift_ppb[i], &error) : rate;
 		}
 	}
@@ -1012,7 +1017,7 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	}
 	p->first = h.first;
 	p->last = h.last;
-	if (!ret && match(&q, &h, map->cap->tsc_khz, &pairs, &p->why)) {
+	if (!ret && anchors_match(&q, &h, map->cap->tsc_khz, &pairs, &p->why)) {
 		size_t lo = 0, hi = 0;
 
 		for (size_t i = 0; i < pairs.n; i++) {

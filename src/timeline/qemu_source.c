@@ -176,7 +176,7 @@ static int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t
 
 /* ---- printing ---- */
 
-static const char *at(const struct rec *rec, uint32_t loc, uint32_t *n)
+static const char *rec_string(const struct rec *rec, uint32_t loc, uint32_t *n)
 {
 	*n = loc >> 16;
 	return (loc & 0xffff) + *n <= rec->len ? (const char *)rec->data + (loc & 0xffff) : NULL;
@@ -191,7 +191,7 @@ void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *ou
 
 	if (!y || rec->len < HEAD)
 		return;
-	p = at(rec, load_u32(rec->data + 8), &n);
+	p = rec_string(rec, load_u32(rec->data + 8), &n);
 	if (p && n) { /* as QEMU wrote it */
 		sbuf_add_mem(out, p, n);
 	} else if (y->ev && rec->len >= HEAD + 8 * y->ev->nargs) {
@@ -200,11 +200,12 @@ void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *ou
 		for (size_t k = 0; k < y->ev->nargs; k++) {
 			v[k] = (struct qev_value){ .num = load_u64(rec->data + HEAD + 8 * k) };
 			if (y->ev->arg[k].kind == QEV_STRING)
-				v[k].s = at(rec, load_u32(rec->data + HEAD + 8 * k), &v[k].len);
+				v[k].s = rec_string(rec, load_u32(rec->data + HEAD + 8 * k),
+						    &v[k].len);
 		}
 		qev_print(y->ev, v, y->ev->nargs, out);
 	}
-	p = at(rec, load_u32(rec->data + 12), &n);
+	p = rec_string(rec, load_u32(rec->data + 12), &n);
 	for (uint32_t k = 0; p && k + 8 <= n; k += 8)
 		sbuf_addf(out, "%s0x%llx", k ? " " : "args ", (unsigned long long)load_u64(p + k));
 	for (size_t k = from; k < out->len && !out->error; k++)
@@ -229,7 +230,7 @@ static bool is_named_event(const struct qtrace_item *i, const char *name)
 	return strlen(name) == i->name_len && !memcmp(name, i->name, i->name_len);
 }
 
-static const struct qev_value *arg(const struct qtrace_item *i, const char *name)
+static const struct qev_value *item_arg(const struct qtrace_item *i, const char *name)
 {
 	for (size_t k = 0; k < i->ev->nargs; k++)
 		if (!strcmp(i->ev->arg[k].name, name))
@@ -433,7 +434,7 @@ void qsource_free(struct qsource *s)
 /* ---- time ---- */
 
 /* Whether the clock was set somewhere in lo..hi: then no place in it is better than another. */
-static bool stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
+static bool pieces_stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
 {
 	for (size_t i = 0; p->stepped && i + 1 < p->n; i++)
 		if (p->v[i].step && p->v[i].tsc_before <= hi && lo <= p->v[i + 1].tsc_after)
@@ -445,7 +446,7 @@ static bool stepped(const struct clock_pieces *p, uint64_t lo, uint64_t hi)
  * A clock that was set back shows some times twice, the second time perhaps after the recording: of
  * the intervals between readings only one may contain it, and none in which the clock was set.
  */
-static int once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
+static int pieces_once(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi)
 {
 	struct clock_pieces only = *p;
 	size_t found = 0;
@@ -472,15 +473,15 @@ static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint6
 {
 	int ret = clock_pieces_to_tsc(p, ns, lo, hi);
 
-	return ret == -ENOTUNIQ ? once(p, ns, lo, hi) : ret;
+	return ret == -ENOTUNIQ ? pieces_once(p, ns, lo, hi) : ret;
 }
 
 /*
  * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: unknown.
  * *outside: it is not within the recording.
  */
-static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *host, uint64_t *around,
-		   bool *outside)
+static bool item_locate(struct qsource *s, const struct qtrace_item *i, uint64_t *host,
+			uint64_t *around, bool *outside)
 {
 	const struct qclock *c = &s->clock[i->clock];
 	uint64_t lo, hi, lo2, hi2;
@@ -503,14 +504,14 @@ static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *hos
 	*host = lo + (hi - lo) / 2;
 	*around = (hi - lo + 1) / 2;
 	*outside = hi < s->begin || lo > s->end;
-	return *outside || !stepped(&c->pieces.pieces, lo, hi);
+	return *outside || !pieces_stepped(&c->pieces.pieces, lo, hi);
 }
 
 /* Fills host, around, unplaced; false: it is not to be shown. */
 static bool qemu_place_item(struct qsource *s, const struct qtrace_item *i, struct tl_item *item)
 {
 	uint64_t host = 0, around = 0;
-	bool outside, known = locate(s, i, &host, &around, &outside);
+	bool outside, known = item_locate(s, i, &host, &around, &outside);
 
 	if (outside) {
 		s->last_outside = true;
@@ -554,7 +555,7 @@ static void qemu_attribute(const struct qsource *s, int32_t tid, struct tl_item 
 
 /* ---- the heap ---- */
 
-static bool before(const struct qheld *a, const struct qheld *b)
+static bool held_before(const struct qheld *a, const struct qheld *b)
 {
 	return a->item.host != b->item.host ? a->item.host < b->item.host : a->seq < b->seq;
 }
@@ -565,8 +566,8 @@ static struct qheld *heap_take(struct qsource *s)
 	size_t at = 0, child;
 
 	while ((child = 2 * at + 1) < s->n) {
-		child += child + 1 < s->n && before(s->heap[child + 1], s->heap[child]);
-		if (!before(s->heap[child], last))
+		child += child + 1 < s->n && held_before(s->heap[child + 1], s->heap[child]);
+		if (!held_before(s->heap[child], last))
 			break;
 		s->heap[at] = s->heap[child];
 		at = child;
@@ -577,7 +578,7 @@ static struct qheld *heap_take(struct qsource *s)
 
 /* ---- events ---- */
 
-static int hold(struct qsource *s, const struct qtrace_item *i)
+static int item_hold(struct qsource *s, const struct qtrace_item *i)
 {
 	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
 	struct qheld *h;
@@ -600,7 +601,7 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	}
 	h->rec.data = h->data;
 	h->rec.ts = i->ns;
-	for (at = s->n++; at && before(h, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+	for (at = s->n++; at && held_before(h, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
 		s->heap[at] = s->heap[(at - 1) / 2];
 	s->heap[at] = h;
 	return 0;
@@ -614,7 +615,7 @@ static int item_fill(struct qsource *s)
 	while (s->n < WINDOW && !s->file_end && ret > 0) {
 		ret = qtrace_next(s->trace, &i);
 		if (ret > 0) {
-			int held = hold(s, &i);
+			int held = item_hold(s, &i);
 
 			ret = held ?: 1;
 		}
@@ -697,10 +698,10 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 			item.host = s->file_host > s->begin ? s->file_host : 0;
 		if (i.kind != QTRACE_EVENT)
 			continue;
-		addr = arg(&i, "addr");
-		name = arg(&i, "name");
-		fd = arg(&i, "fd");
-		assign = arg(&i, "assign");
+		addr = item_arg(&i, "addr");
+		name = item_arg(&i, "name");
+		fd = item_arg(&i, "fd");
+		assign = item_arg(&i, "assign");
 		if (is_named_event(&i, "kvm_set_ioeventfd_mmio") && addr && fd && assign &&
 		    d->n < MAX_REGISTRATIONS) {
 			struct qdevice *v = xarray_grow(&d->v, d->n, &d->cap, sizeof(*v));

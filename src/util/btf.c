@@ -26,7 +26,7 @@ struct btf_type {
 	struct cursor more;
 };
 
-static int part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, struct cursor *c)
+static int btf_part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, struct cursor *c)
 {
 	if (off > size || len > size - off)
 		return -EPROTO;
@@ -34,7 +34,7 @@ static int part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, st
 	return 0;
 }
 
-static int header(const struct btf_text *t, struct btf *b)
+static int btf_header(const struct btf_text *t, struct btf *b)
 {
 	struct cursor c = { .p = t->p, .left = t->n }, names;
 	const uint8_t *data = t->p;
@@ -50,8 +50,8 @@ static int header(const struct btf_text *t, struct btf *b)
 	    cur_u32(&c, &type_len) || cur_u32(&c, &name_off) || cur_u32(&c, &name_len) ||
 	    len < BTF_HEADER || len > size)
 		return -EPROTO;
-	if (part(data + len, size - len, type_off, type_len, &b->types) ||
-	    part(data + len, size - len, name_off, name_len, &names) ||
+	if (btf_part(data + len, size - len, type_off, type_len, &b->types) ||
+	    btf_part(data + len, size - len, name_off, name_len, &names) ||
 	    !name_len || names.p[name_len - 1])
 		return -EPROTO;
 	b->names = (const char *)names.p;
@@ -141,9 +141,9 @@ int btf_offsets(const struct btf_text *data, const struct btf_text *base, const 
 {
 	struct btf b = { 0 }, kernel = { 0 };
 	struct btf_type t;
-	int ret = base ? header(base, &kernel) : 0;
+	int ret = base ? btf_header(base, &kernel) : 0;
 
-	ret = ret ?: header(data, &b);
+	ret = ret ?: btf_header(data, &b);
 	b.before = kernel.names;
 	b.nbefore = kernel.nnames;
 	while (!ret && b.types.left) {

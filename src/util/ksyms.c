@@ -17,7 +17,7 @@
 /* ---- names ---- */
 
 /* A copy that stays where it is. */
-static const char *keep(struct ksyms *k, const char *s, size_t n)
+static const char *name_keep(struct ksyms *k, const char *s, size_t n)
 {
 	char *p;
 
@@ -76,10 +76,10 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 		return ksyms_add_bound(k, addr);
 	if (k->n >= KSYMS_MAX)
 		return -E2BIG;
-	s.name = keep(k, name, n);
+	s.name = name_keep(k, name, n);
 	/* Symbols of a module follow each other, so most have the module of the one before. */
 	if (nm && (!k->module || strncmp(k->module, module, nm) || k->module[nm]))
-		k->module = keep(k, module, nm);
+		k->module = name_keep(k, module, nm);
 	s.module = nm ? k->module : "";
 	if (!s.name || !s.module)
 		return -ENOMEM;
@@ -100,7 +100,7 @@ int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *
 	text[0] = '[';
 	memcpy(text + 1, name, n);
 	text[n + 1] = ']';
-	s.name = keep(k, text, n + 2);
+	s.name = name_keep(k, text, n + 2);
 	s.module = "";
 	if (!s.name || ksyms_add_bound(k, base) || ksyms_add_bound(k, base + s.size))
 		return -ENOMEM;
@@ -345,7 +345,7 @@ int ksyms_unpack(struct ksyms *k, char *text, size_t len, size_t *bad)
 /* ---- looking up ---- */
 
 /* The last one that begins at or before addr, if it reaches that far. */
-static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
+static struct ksym *ksym_in(struct ksym *v, size_t n, uint64_t addr)
 {
 	size_t at = COUNT_BEFORE(i, n, v[i].addr <= addr);
 
@@ -354,7 +354,7 @@ static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
 
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 {
-	return in(k->v, k->n, addr) ?: in(k->mod, k->nmod, addr);
+	return ksym_in(k->v, k->n, addr) ?: ksym_in(k->mod, k->nmod, addr);
 }
 
 static bool add_known(const struct ksyms *k, uint64_t addr, struct sbuf *b)

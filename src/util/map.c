@@ -15,7 +15,7 @@
  * the key, nobody can make texts with the same hash.
  */
 
-static uint64_t rotate(uint64_t x, unsigned int by)
+static uint64_t rotate_left(uint64_t x, unsigned int by)
 {
 	return x << by | x >> (64 - by);
 }
@@ -23,15 +23,15 @@ static uint64_t rotate(uint64_t x, unsigned int by)
 static void sip_round(uint64_t v[4])
 {
 	v[0] += v[1];
-	v[1] = rotate(v[1], 13) ^ v[0];
-	v[0] = rotate(v[0], 32);
+	v[1] = rotate_left(v[1], 13) ^ v[0];
+	v[0] = rotate_left(v[0], 32);
 	v[2] += v[3];
-	v[3] = rotate(v[3], 16) ^ v[2];
+	v[3] = rotate_left(v[3], 16) ^ v[2];
 	v[0] += v[3];
-	v[3] = rotate(v[3], 21) ^ v[0];
+	v[3] = rotate_left(v[3], 21) ^ v[0];
 	v[2] += v[1];
-	v[1] = rotate(v[1], 17) ^ v[2];
-	v[2] = rotate(v[2], 32);
+	v[1] = rotate_left(v[1], 17) ^ v[2];
+	v[2] = rotate_left(v[2], 32);
 }
 
 static void sip_word(uint64_t v[4], uint64_t word)

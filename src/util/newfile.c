@@ -63,7 +63,7 @@ int newfile_check(int dir, const char *base, bool replace)
 	return replace ? 0 : -EEXIST;
 }
 
-static int create(int dir, const char *name, mode_t mode)
+static int create_new(int dir, const char *name, mode_t mode)
 {
 	int fd = openat(dir, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_RDWR, mode), err;
 
@@ -80,7 +80,7 @@ static int create(int dir, const char *name, mode_t mode)
 
 int file_create(int dirfd, const char *name)
 {
-	return create(dirfd, name, 0600);
+	return create_new(dirfd, name, 0600);
 }
 
 static int link_as(const struct newfile *f, const char *name)
@@ -115,7 +115,7 @@ int newfile_open_named(struct newfile *f, int dir, mode_t mode)
 	*f = (struct newfile){ .dir = dir, .fd = -EEXIST };
 	for (int i = 0; i < TEMP_NAMES && f->fd == -EEXIST; i++) {
 		snprintf(f->temp, sizeof(f->temp), TEMP_FORMAT, (long)getpid(), i);
-		f->fd = create(dir, f->temp, mode);
+		f->fd = create_new(dir, f->temp, mode);
 	}
 	if (f->fd < 0)
 		f->temp[0] = '\0';

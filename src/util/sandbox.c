@@ -309,7 +309,7 @@ struct head {
 	struct kvmft_err err;
 };
 
-static _Noreturn void answer(sandbox_fn *fn, void *ctx, int file, int to)
+static _Noreturn void child_answer(sandbox_fn *fn, void *ctx, int file, int to)
 {
 	const int keep[] = { to, file, STDERR_FILENO };
 	struct head h = { .err = { .text = "" } };
@@ -362,7 +362,7 @@ int sandbox_ask(sandbox_fn *fn, void *ctx, int file, size_t max, struct sbuf *ou
 			       : err_why(err, errno, "socketpair");
 	pid = fork();
 	if (!pid)
-		answer(fn, ctx, file, fds[1]);
+		child_answer(fn, ctx, file, fds[1]);
 	ret = pid < 0 ? err_why(err, errno, "cannot start a process that reads") : 0;
 	close(fds[1]);
 	ret = ret ?: answer_read(fds[0], max, out, err);

@@ -65,7 +65,7 @@ char *put_text(char *p, const struct spec *s, const char *text, size_t n)
 }
 
 /* Digits of v, none for 0. */
-static char *digits(char *p, uint64_t v, char conv)
+static char *put_digits(char *p, uint64_t v, char conv)
 {
 	char *end;
 
@@ -97,7 +97,7 @@ char *put_number(char *p, const struct spec *s, uint64_t v)
 	else
 		v = v << shift >> shift;
 	v = neg ? 0 - v : v;
-	end = digits(buf, v, s->conv);
+	end = put_digits(buf, v, s->conv);
 	if (end == buf && !(s->has_prec && !s->prec))
 		*end++ = '0';
 	n = (size_t)(end - buf);

@@ -3,7 +3,7 @@
 
 #define MAX_TIDS 65536
 
-static const char *after(const char *text, const char *prefix)
+static const char *after_prefix(const char *text, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
@@ -12,18 +12,18 @@ static const char *after(const char *text, const char *prefix)
 
 const char *vmsel_name(const char *sel)
 {
-	const char *name = after(sel, "name=");
+	const char *name = after_prefix(sel, "name=");
 
-	name = name ?: after(sel, "uuid=");
+	name = name ?: after_prefix(sel, "uuid=");
 	return name ?: sel;
 }
 
 bool vmsel_pid(const char *sel, uint32_t *pid)
 {
-	const char *text = after(sel, "pid:");
+	const char *text = after_prefix(sel, "pid:");
 	uint64_t v;
 
-	text = text ?: after(sel, "pid=");
+	text = text ?: after_prefix(sel, "pid=");
 	text = text ?: sel;
 	if (*text == '0' || parse_u64(text, &v) || v > INT32_MAX) /* nobody prints 0123 */
 		return false;
@@ -44,7 +44,7 @@ static bool take_tid(const char **p, int32_t *tid)
 
 int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 {
-	const char *p = after(sel, "tids:");
+	const char *p = after_prefix(sel, "tids:");
 	size_t cap = 0;
 	int ret = p ? 0 : -ENOENT;
 
@@ -87,7 +87,7 @@ const struct vmsel_comm *vmsel_vcpu(const char *comm, uint32_t *number)
 	};
 
 	for (size_t i = 0; comm && i < ARRAY_SIZE(comms); i++) {
-		const char *digits = after(comm, comms[i].before), *p = digits;
+		const char *digits = after_prefix(comm, comms[i].before), *p = digits;
 		uint64_t v;
 
 		if (!p || !take_u64(&p, UINT32_MAX, &v) || (*digits == '0' && p != digits + 1) ||

@@ -64,7 +64,7 @@ void vm_describe(const struct vm *vm, struct sbuf *out)
 }
 
 /* "tids:LIST": all of them are vCPUs of the VM. */
-static bool matches(const struct vm *vm, const char *sel)
+static bool vm_matches(const struct vm *vm, const char *sel)
 {
 	const char *name = vmsel_name(sel);
 	_cleanup_free_ int32_t *tid = NULL;
@@ -97,7 +97,7 @@ static void add_candidates(const struct vm_list *list, const char *sel, struct s
 	size_t shown = 0, left = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
-		if (sel && !matches(&list->vm[i], sel))
+		if (sel && !vm_matches(&list->vm[i], sel))
 			continue;
 		if (b->len > CANDIDATES_MAX - VM_MAX_TEXT) {
 			left++;
@@ -159,7 +159,7 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 			*vm = &list->vm[i];
 			return 0;
 		}
-		if (matches(&list->vm[i], sel)) {
+		if (vm_matches(&list->vm[i], sel)) {
 			found = &list->vm[i];
 			n++;
 		}

@@ -689,7 +689,7 @@ static int collect_task(const struct vm_task *task, void *ctx)
 
 COMPARE_BY(compare_number, struct found, .number);
 
-static bool unique(const struct collect *c, size_t i)
+static bool collect_unique(const struct collect *c, size_t i)
 {
 	return (i == 0 || c->v[i - 1].number != c->v[i].number) &&
 	       (i + 1 == c->n || c->v[i + 1].number != c->v[i].number);
@@ -713,13 +713,13 @@ static int threads_guess(const struct vm_roots *roots, struct vm *vm)
 	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said. */
 	in_order = c.n && c.pattern->is_index && gaps;
 	for (size_t i = 0; in_order && i < c.n; i++)
-		if (c.n != vm->n_vcpus || !unique(&c, i))
+		if (c.n != vm->n_vcpus || !collect_unique(&c, i))
 			c.n = 0;
 	for (size_t i = 0; i < c.n; i++) {
 		const struct vm_vcpu key = { .id = c.v[i].number };
 		struct vm_vcpu *v = in_order ? &vm->vcpu[i] : NULL;
 
-		if (!in_order && vm->n_vcpus && unique(&c, i))
+		if (!in_order && vm->n_vcpus && collect_unique(&c, i))
 			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vcpu_compare);
 		if (!v || v->tid_source != VM_TID_UNKNOWN)
 			continue;
@@ -774,7 +774,7 @@ static int identify_as(struct vm *vm, const struct vm *other)
 	return vm->vmm && !vm->name == !other->name && !vm->uuid == !other->uuid ? 0 : -ENOMEM;
 }
 
-static int identify(struct scan *s, struct vm *vm, const struct vm *before)
+static int vm_identify(struct scan *s, struct vm *vm, const struct vm *before)
 {
 	int ret = before && before->pid == vm->pid ? identify_as(vm, before)
 						   : identify_process(s, vm);
@@ -833,7 +833,7 @@ static int scan_all(struct scan *s)
 	}
 	array_sort(s->list->vm, s->list->n, compare_vm);
 	for (size_t i = 0; i < s->list->n && !ret; i++)
-		ret = identify(s, &s->list->vm[i], i ? &s->list->vm[i - 1] : NULL);
+		ret = vm_identify(s, &s->list->vm[i], i ? &s->list->vm[i - 1] : NULL);
 	/* One may look for a QEMU that only emulates. */
 	dir = s->told || ret ? NULL : dir_open(s->procfd, ".");
 	while (dir && !s->list->emulates && vm_dir_next_u32(dir, &pid)) {
@@ -851,8 +851,8 @@ static int scan_all(struct scan *s)
 	return ret ?: s->error;
 }
 
-static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct vm_list **list,
-		struct kvmft_err *err)
+static int scan_as(const struct vm_roots *roots, bool told, uint32_t only, struct vm_list **list,
+		   struct kvmft_err *err)
 {
 	struct scan s = {
 		.roots = vm_roots_fill(roots),
@@ -885,16 +885,16 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 
 int vm_scan(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
 {
-	return scan(roots, false, 0, list, err);
+	return scan_as(roots, false, 0, list, err);
 }
 
 int vm_scan_told(const struct vm_roots *roots, struct vm_list **list, struct kvmft_err *err)
 {
-	return scan(roots, true, 0, list, err);
+	return scan_as(roots, true, 0, list, err);
 }
 
 int vm_scan_made_by(const struct vm_roots *roots, uint32_t tid, struct vm_list **list,
 		    struct kvmft_err *err)
 {
-	return scan(roots, true, tid, list, err);
+	return scan_as(roots, true, tid, list, err);
 }
