@@ -400,10 +400,8 @@ static void advise_metrics(const struct advise *a, struct sbuf *b)
 void advise_print(const struct advise *a, const char *format, unsigned int width,
 		  struct sbuf *b)
 {
-	if (!strcmp(format, "json"))
-		advise_json(a, b);
-	else if (!strcmp(format, "openmetrics"))
-		advise_metrics(a, b);
-	else
+	if (!strcmp(format, "text"))
 		advise_text(a, width, b);
+	else
+		(strcmp(format, "json") ? advise_metrics : advise_json)(a, b);
 }

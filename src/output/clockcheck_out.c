@@ -403,10 +403,8 @@ static void clockcheck_metrics(const struct clockcheck *c, struct sbuf *b)
 void clockcheck_print(const struct clockcheck *c, const char *format, unsigned int width,
 		      struct sbuf *b)
 {
-	if (!strcmp(format, "json"))
-		clockcheck_json(c, b);
-	else if (!strcmp(format, "openmetrics"))
-		clockcheck_metrics(c, b);
-	else
+	if (!strcmp(format, "text"))
 		clockcheck_text(c, width, b);
+	else
+		(strcmp(format, "json") ? clockcheck_metrics : clockcheck_json)(c, b);
 }
