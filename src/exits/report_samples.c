@@ -146,6 +146,13 @@ static void split_entry(struct rsplit *s, uint64_t now, uint64_t total, uint64_t
 	part[PART_KERNEL] = left;
 }
 
+/* Ticks that the thread was off its CPU while it seemed to be in the guest. */
+static uint64_t split_guest(struct rsplit *s, uint64_t now)
+{
+	split_on(s, now, true);
+	return s->off_guest;
+}
+
 #define PERF_DIFFERS 5u /* percent */
 
 /* Events were lost between then, on cpu a, and now, on cpu b: anything may have happened. */
@@ -225,12 +232,9 @@ static int close_untimed(struct report *r, struct rthread *t)
 static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	int ret = 0;
-	uint64_t d, off;
+	uint64_t off = t->split ? split_guest(t->split, e->ts) : 0;
+	uint64_t d;
 
-	/* Ticks that the thread was off its CPU while it seemed to be in the guest. */
-	if (t->split)
-		split_on(t->split, e->ts, true);
-	off = t->split ? t->split->off_guest : 0;
 	if (t->state == STATE_GUEST && e->ts >= t->entered) {
 		/* No guest moves: unless its thread did, its exit or another entry is missing. */
 		if (over_gap(r, t->entered, t->entered_cpu, cpu) ||
