@@ -85,7 +85,7 @@ ok "... after its own" has_line host 'fired why=trigger'
 wait_until grep -q '^kvmft record: ' "$err"
 ok "the answer of blame comes while that goes on" kill -0 "$recorder"
 # Whose guest it is nobody can tell where others have VMs: the remedy is a command line.
-err_has '^kvmft( record)?: (nothing was (late|measured)|no event of a vCPU|.* name its VM: kvmft blame /.*/host /.*/GUEST=SEL\. )' \
+err_has '^kvmft( record)?: (nothing was (late|measured)|no (event|entry) of a vCPU|.* name its VM: kvmft blame /.*/host /.*/GUEST=SEL\. )' \
 	"... by itself"
 is "$(cat "$out")" "" "... and the command of --on-over is not run for that"
 kill -INT "$recorder"

@@ -63,16 +63,15 @@ vm_end()
 	vm=
 }
 
+# Does the trace of $recorder record?
+live_begun() { [ "$(cat "$tracefs/instances/kvmft.$recorder."*/tracing_on 2>/dev/null)" = 1 ]; }
+
 # live ARGUMENT...: kvmft trace while the VM runs.
 live()
 {
 	"$kvmft" trace -p "$vm" "$@" >"$out" 2>"$err" 9>&- </dev/null &
 	recorder=$!
-	tries=0
-	until [ "$(cat "$tracefs/instances/kvmft.$recorder."*/tracing_on 2>/dev/null)" = 1 ] || [ $tries -ge 200 ]; do
-		sleep 0.05
-		tries=$((tries + 1))
-	done
+	wait_until live_begun
 	# Of a VM whose clock is requested it reads debugfs after that.
 	sleep 0.5
 	vm_go
@@ -196,7 +195,7 @@ vm_end
 vm_start --ms 200
 "$kvmft" trace -p "$vm" -e kvm:kvm_pio >"$out" 2>"$err" 9>&- </dev/null &
 recorder=$!
-sleep 1
+wait_until live_begun
 vm_end
 sleep 0.3
 kill -INT $recorder
@@ -212,15 +211,11 @@ vm_start --ms 1000
 exec 8<>"$tmp/pipe"
 "$kvmft" trace -p "$vm" -e 'kvm:*' >"$tmp/pipe" 2>"$err" 8>&- 9>&- </dev/null &
 recorder=$!
-sleep 1
+wait_until live_begun
 vm_end
 kill -TERM $recorder
-tries=0
-while kill -0 $recorder 2>/dev/null && [ $tries -lt 60 ]; do
-	sleep 0.05
-	tries=$((tries + 1))
-done
-ok "SIGTERM ends it while its reader sleeps" test $tries -lt 60
+ended() { ! kill -0 $recorder 2>/dev/null; }
+ok "SIGTERM ends it while its reader sleeps" wait_until ended
 kill -9 $recorder 2>/dev/null
 wait $recorder
 exec 8>&-
