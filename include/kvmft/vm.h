@@ -197,11 +197,8 @@ int vm_guess_master_clock(const struct vm_list *list, const struct vm *vm);
 int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids,
 		  size_t *n) __must_check;
 
-/*
- * Mounts debugfs at its mount point if it is not mounted. 0 if it is mounted now, -errno with an
- * explanation and exit code 4 otherwise (-EPERM not root, -ENODEV not in this kernel).
- */
-int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err) __must_check;
+/* Mounts debugfs at its mount point if it is not mounted and we may; vm_scan() says what lacks. */
+void vm_debugfs_mount(void);
 
 /* ---- tasks ---- */
 

@@ -141,7 +141,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (ktracefs_open(NULL, may_mount ? KTRACEFS_MOUNT : 0, &env.t, &why))
 		env.t = NULL;
 	if (may_mount)
-		(void)!vm_debugfs_mount(NULL, NULL);
+		vm_debugfs_mount();
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
 	if (!c.side) { /* as `kvmft record` decides */
 		ktsc_facts_read(NULL, &tsc);

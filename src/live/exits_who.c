@@ -23,8 +23,7 @@
 
 void exits_who_begin(struct exits_run *x)
 {
-	if (vm_debugfs_mount(NULL, NULL))
-		errno = 0; /* vm_scan() says what that means */
+	vm_debugfs_mount();
 	x->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (x->inotify_fd >= 0 &&
 	    inotify_add_watch(x->inotify_fd, KVM_DIR, IN_CREATE | IN_DELETE | IN_ONLYDIR) < 0)

@@ -885,8 +885,7 @@ static int trace_prepare(struct trace *t)
 	ret = clock_choose(t);
 	if (!ret && (t->c->vms.n || t->c->kvmclock)) {
 		/* For the TSC offsets; a machine without debugfs is reported by the VM list. */
-		if (vm_debugfs_mount(NULL, NULL))
-			errno = 0;
+		vm_debugfs_mount();
 		ret = vm_scan(NULL, &t->vms, t->err);
 	}
 	for (size_t i = 0; i < t->c->events.n && !ret; i++)

@@ -532,8 +532,7 @@ static int enter_machine(struct record *r)
 	if (record_qemu.leftovers)
 		record_qemu.leftovers(r->note);
 	/* For the TSC offsets; a machine without debugfs is reported in the VM list, not here. */
-	if (vm_debugfs_mount(NULL, NULL))
-		errno = 0;
+	vm_debugfs_mount();
 	ret = kcpus_read(KCPU_POSSIBLE, &possible);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the list of CPUs");

@@ -303,8 +303,7 @@ static int find_vms(struct stuck *s)
 	struct rlimit now, more;
 	size_t want;
 
-	if (vm_debugfs_mount(NULL, NULL))
-		errno = 0; /* vm_scan() says what that means */
+	vm_debugfs_mount();
 	ret = vm_scan(NULL, &s->vms, s->err);
 	if (ret)
 		return ret;
