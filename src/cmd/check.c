@@ -158,6 +158,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	} else {
 		size_t lacking = count_states(&c, VERDICT_LACKING);
 		size_t from = b.len;
+		bool unsure = false;
 
 		sbuf_addf(&b, "as a %s%s:\n", side_words(&c),
 			  c.told ? "" : " (from what this machine is; see --host, --guest)");
@@ -165,6 +166,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 			const struct kfeat_result *r = &c.item[i];
 			enum verdict v = verdict_of(&c, r);
 
+			unsure |= v == VERDICT_UNKNOWN && r->need & c.side;
 			sbuf_addf(&b, "%-17s  %-7s  %s\n", r->name, verdict_text[v], r->detail);
 			if (v == VERDICT_LACKING || v == VERDICT_OPTIONAL)
 				sbuf_addf(&b, "%-17s  %-7s  %s %s\n", "", "",
@@ -174,8 +176,10 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 		}
 		text_wrap(&b, from, "                              ", page_width(&o->page));
 		sbuf_addf(&b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
-			  lacking ? "cannot record" : "can record", count_states(&c, VERDICT_OK),
-			  lacking, count_states(&c, VERDICT_OPTIONAL),
+			  lacking ? "cannot record" :
+			  unsure  ? "can record what is ok" :
+				    "can record",
+			  count_states(&c, VERDICT_OK), lacking, count_states(&c, VERDICT_OPTIONAL),
 			  count_states(&c, VERDICT_UNKNOWN));
 	}
 	ret = sink_print(&b, stdout, err);
