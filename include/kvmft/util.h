@@ -170,6 +170,9 @@ void sbuf_addf(struct sbuf *b, const char *fmt, ...) __printf(2, 3);
 void sbuf_add_u64(struct sbuf *b, uint64_t v);
 void sbuf_add_s64(struct sbuf *b, int64_t v);
 void sbuf_add_hex(struct sbuf *b, uint64_t v);
+/* RFC 4648, padded */
+void sbuf_add_base64(struct sbuf *b, const void *bytes, size_t n);
+extern const char base64_digits[64 + 1];
 /* Adds text with every byte outside 0x21..0x7e, and '%' and '=', as %XX, so that it is one word. */
 void sbuf_add_escaped(struct sbuf *b, const char *text);
 /*
@@ -235,8 +238,6 @@ int signal_fd_open(int also) __must_check;
 
 /* ---- files ---- */
 
-/* Closes all from this one on; musl has no function for it. 0 or -errno (-ENOSYS before 5.9). */
-int close_from(int first);
 /* Closes all but these n, standard files become /dev/null; NULL: what came by exec, but those. */
 void fds_keep(const int *keep, size_t n);
 /*

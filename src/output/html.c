@@ -32,7 +32,7 @@
 #define STRINGS_MAX (1u << 17)
 #define STRING_MAX  256u
 #define WHOS_MAX    (1u << 17)
-#define CHUNK	    3072u /* bytes turned into base64 at a time: a multiple of 3 */
+#define CHUNK	    3072u /* bytes of a line of base64, which has 4096 letters */
 
 enum {
 	TAG_STRING = 1,
@@ -288,20 +288,15 @@ static uint64_t item_since(struct out *o, struct html *h, const struct tl_item *
 
 static void base64(struct html *h, struct sbuf *out, bool all)
 {
-	static const char digit[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *p = (const uint8_t *)xsbuf_text(&h->data);
-	size_t n = all ? h->data.len : h->data.len / 3 * 3, i;
+	const char *p = xsbuf_text(&h->data);
+	size_t n = all ? h->data.len : h->data.len / 3 * 3, part;
 
-	for (i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? p[i + 1] : 0u) << 8 |
-			     (i + 2 < n ? p[i + 2] : 0u);
-		char s[5] = { digit[v >> 18], digit[v >> 12 & 63],
-			      i + 1 < n ? digit[v >> 6 & 63] : '=', i + 2 < n ? digit[v & 63] : '=',
-			      '\n' };
-
-		h->column += 4;
-		sbuf_add_mem(out, s, h->column % 4096 ? 4 : 5);
+	for (size_t at = 0; at < n; at += part) {
+		part = MIN(n - at, CHUNK - h->column % 4096 / 4 * 3);
+		sbuf_add_base64(out, p + at, part);
+		h->column += (part + 2) / 3 * 4;
+		if (h->column % 4096 == 0)
+			sbuf_addc(out, '\n');
 	}
 	if (all) {
 		sbuf_reset(&h->data);

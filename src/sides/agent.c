@@ -42,21 +42,6 @@ struct agent {
 #define STALE_MAX  1000 /* answers to others, before the one to the first request */
 #define PAUSE_MS   50 /* before a program is asked about again */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static void add_base64(struct sbuf *b, const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
-			     (i + 2 < n ? p[i + 2] : 0);
-
-		sbuf_addc(b, digits[v >> 18]);
-		sbuf_addc(b, digits[v >> 12 & 63]);
-		sbuf_addc(b, i + 1 < n ? digits[v >> 6 & 63] : '=');
-		sbuf_addc(b, i + 2 < n ? digits[v & 63] : '=');
-	}
-}
-
 /* In place; -EBADMSG: not base64. */
 static ssize_t from_base64(char *text, size_t n)
 {
@@ -66,11 +51,11 @@ static ssize_t from_base64(char *text, size_t n)
 	while (n && text[n - 1] == '=')
 		n--;
 	for (size_t i = 0; i < n; i++) {
-		const char *d = text[i] ? strchr(digits, text[i]) : NULL;
+		const char *d = text[i] ? strchr(base64_digits, text[i]) : NULL;
 
 		if (!d)
 			return -EBADMSG;
-		v = v << 6 | (uint32_t)(d - digits);
+		v = v << 6 | (uint32_t)(d - base64_digits);
 		bits += 6;
 		if (bits >= 8) {
 			bits -= 8;
@@ -325,7 +310,7 @@ static int agent_file_write(struct agent *a, uint64_t handle, const void *p, siz
 	int ret;
 
 	sbuf_addf(&b, "\"handle\":%" PRIu64 ",\"buf-b64\":\"", handle);
-	add_base64(&b, p, n);
+	sbuf_add_base64(&b, p, n);
 	sbuf_addc(&b, '"');
 	ret = ask_number(a, "guest-file-write", &b, "count", &count);
 	if (ret || count == n)
@@ -353,7 +338,7 @@ static int agent_exec(struct agent *a, const char *const *words, const void *inp
 	for (size_t i = 1; words[i]; i++)
 		sbuf_addf(&b, "%s\"%s\"", i > 1 ? "," : "", words[i]);
 	sbuf_add(&b, "],\"capture-output\":true,\"input-data\":\"");
-	add_base64(&b, input, n);
+	sbuf_add_base64(&b, input, n);
 	sbuf_addc(&b, '"');
 	return ask_number(a, "guest-exec", &b, "pid", pid);
 }
@@ -440,6 +425,7 @@ struct qga {
 	char dir[64]; /* in the guest */
 	uint64_t pid, orders, stream; /* handles of the agent; AGENT_NONE */
 	uint64_t done; /* bytes of the stream that were passed on */
+	uint64_t until; /* the store is gone: ns of util_now_ns() that the guest has to end; 0: it is not */
 	bool exited;
 	int status;
 };
@@ -479,7 +465,11 @@ static ssize_t get_stream(struct qga *q)
 	if (!n)
 		return 0;
 	text.len = (size_t)n;
-	ret = full_write(STDOUT_FILENO, text.s, text.len, NULL);
+	ret = q->until ? 0 : full_write(STDOUT_FILENO, text.s, text.len, NULL);
+	if (ret == -EPIPE) {
+		q->until = util_now_ns() + START_NS;
+		ret = put_orders(q, "stop\n", 5);
+	}
 	if (ret)
 		return ret;
 	q->done += text.len;
@@ -544,11 +534,11 @@ static int qga_pass_on(struct qga *q)
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
 	char buf[1024];
 
-	while (!ret) {
+	while (!ret && !(q->until && util_now_ns() > q->until)) {
 		ssize_t n = get_stream(q);
 
 		if (n < 0)
-			return n == -EPIPE ? 0 : (int)n; /* the store is gone: so is the reason */
+			return (int)n;
 		quiet = n ? 0 : quiet + 1;
 		if (quiet && q->exited && quiet > 4)
 			return 0;
@@ -868,7 +858,6 @@ static int push_main(void *arg)
 	/* A signal must not make this leave files there; it ends the parent as well. */
 	signal_ends(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)close_from(STDERR_FILENO + 1);
 	answer.ret = push_reach(&p, &agent);
 	answer.ret =
 		answer.ret ?: push_bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));

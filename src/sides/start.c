@@ -401,17 +401,14 @@ int sides_start_host(struct sides *x)
 }
 
 struct agent_start {
-	struct sides *x;
 	const struct side_spec *spec;
 	const char *program;
 };
 
-/* What ends when its orders end must not hold them open itself. */
 static int run_agent(void *arg)
 {
-	struct agent_start *a = arg;
+	const struct agent_start *a = arg;
 
-	forget_others(a->x);
 	return side_qga_main(a->spec, a->program);
 }
 
@@ -449,7 +446,7 @@ int sides_start_guest(struct sides *x, struct side *s)
 	if (!ret) {
 		const char *program = s->push.path[0] ? s->push.path : "kvmft";
 		const char *words[] = { program, "record", "--remote", NULL };
-		struct agent_start a = { x, s->spec, program };
+		struct agent_start a = { s->spec, program };
 		int pid = s->spec->agent ? side_run(run_agent, &a, in[0], out[1], &s->words, x->err)
 					 : side_exec(&s->spec->command, words, in[0], out[1],
 						     &s->words, x->err);

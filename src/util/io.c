@@ -6,13 +6,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 #define THREAD_STACK (128u << 10)
 
@@ -39,11 +34,6 @@ void util_close_dir(DIR **dir)
 	if (*dir)
 		closedir(*dir);
 	errno = saved;
-}
-
-int close_from(int first)
-{
-	return syscall(SYS_close_range, first, ~0u, 0) < 0 ? -errno : 0;
 }
 
 static bool is_among(int v, const int *list, size_t n)

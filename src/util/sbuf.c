@@ -102,6 +102,23 @@ void sbuf_add_hex(struct sbuf *b, uint64_t v)
 	sbuf_add_mem(b, text + at, sizeof(text) - at);
 }
 
+const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void sbuf_add_base64(struct sbuf *b, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i += 3) {
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? p[i + 1] : 0u) << 8 |
+			     (i + 2 < n ? p[i + 2] : 0u);
+		char s[4] = { base64_digits[v >> 18], base64_digits[v >> 12 & 63],
+			      i + 1 < n ? base64_digits[v >> 6 & 63] : '=',
+			      i + 2 < n ? base64_digits[v & 63] : '=' };
+
+		sbuf_add_mem(b, s, sizeof(s));
+	}
+}
+
 void sbuf_add_escaped(struct sbuf *b, const char *text)
 {
 	for (; *text; text++) {

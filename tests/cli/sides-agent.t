@@ -74,6 +74,19 @@ EOF
 	nothing_left_soon "the agent: one that controls is killed"
 	wait_until no_spools
 	is "$(spools)" "$before" "... and no file"
+	# What passes its stream on, while nobody reads that, must notice that nobody ever will.
+	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts"
+	"$tinyvm" --ms 600000 >/dev/null &
+	vm=$!
+	kill -STOP $(pgrep -P $recorder -x kvmft-store)
+	full() { for relay in $(pgrep -P $recorder); do grep -q pipe_write "/proc/$relay/wchan" && return; done; }
+	ok "the agent: its stream fills the pipe" wait_until full
+	kill -KILL $recorder $(pgrep -P $recorder -x kvmft-store)
+	kill $vm
+	wait $recorder $vm 2>/dev/null
+	recorder=
+	ok "... and it ends when those are killed that control and store" wait_until sh -c "! kill -0 $relay 2>/dev/null"
+	nothing_left_soon "the agent: one that controls and one that stores are killed"
 	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts" -d 3s
 	end_agent
 	ended
