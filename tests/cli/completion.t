@@ -69,9 +69,7 @@ offers_all()
 	shell=$2
 	shift 2
 	"in_$shell" "$@" >"$tmp/offered"
-	missing=$(while read -r word; do
-		grep -qxF -- "$word" "$tmp/offered" || echo "$word"
-	done <"$want" | tr '\n' ' ')
+	missing=$(grep -vxFf "$tmp/offered" "$want" | tr '\n' ' ')
 	is "$missing" "" "$shell: all offered for '$*'"
 }
 

@@ -171,7 +171,7 @@ descendants()
 	done
 }
 
-"$tinyvm" --vcpus 2 --ms 60000 >/dev/null &
+"$tinyvm" --vcpus 2 --pause 100 --ms 60000 >/dev/null &
 fast=$!
 timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-options '-e kvm:kvm_mmio' -d 4s >"$out" 2>"$err" &

@@ -100,10 +100,11 @@ run()
 # wait_until COMMAND...: up to two minutes, for machines with much else to do.
 wait_until()
 {
-	wait_end=$(($(date +%s) + 120))
+	polls=1200
 	until "$@"; do
-		[ "$(date +%s)" -lt "$wait_end" ] || return 1
-		sleep 0.05
+		polls=$((polls - 1))
+		[ $polls -gt 0 ] || return 1
+		sleep 0.1
 	done
 }
 

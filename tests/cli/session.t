@@ -204,11 +204,15 @@ tar cf "$tmp/x.tar" --transform 's,meta.link,host/meta,' -C "$tmp" meta.link
 run "$kvmft" report "$tmp/x.tar"
 status_is 1 "a link in an archive"
 err_has 'without a capture' "... is not followed"
-perl -e 'print "\0" x (1 << 20) for 1 .. 1100' | gzip -1 >"$tmp/bomb.gz"
-{ tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
-run "$kvmft" merge "$tmp/x.tar"
-status_is 1 "one that is over 1 GiB unpacked"
-err_has 'unpacks to over 1 GiB, or to 250 times its size' "... is refused"
+if [ "${CHECK_ALL:-0}" = 1 ]; then
+	perl -e 'print "\0" x (1 << 20) for 1 .. 1100' | gzip -1 >"$tmp/bomb.gz"
+	{ tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
+	run "$kvmft" merge "$tmp/x.tar"
+	status_is 1 "one that is over 1 GiB unpacked"
+	err_has 'unpacks to over 1 GiB, or to 250 times its size' "... is refused"
+else
+	skip "one that is over 1 GiB unpacked" "make check-all has it"
+fi
 perl -e 'print "\0" x (1 << 20) for 1 .. 200' | gzip >"$tmp/bomb.gz"
 { tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
 run "$kvmft" merge "$tmp/x.tar"

@@ -28,7 +28,7 @@ rig_broke()
 shared()
 {
 	[ -n "${RIG_SHARED:-}" ] && [ -z "${RIG_OPTIONS:-}" ] && [ -s "$RIG_SHARED/$1/.rig/host.rc" ] &&
-		! grep -qsaE 'BUG: |Oops|Kernel panic|Bail out!' "$RIG_SHARED/$1"/*.log
+		! grep -qsaE 'BUG: |Oops|Kernel panic|Bail out!' "$RIG_SHARED/$1"/*.log "$RIG_SHARED"/console-vm*.log
 }
 
 # keep_rig [NAME]: a copy of $rig in $KEEP, if that is set.

@@ -82,7 +82,7 @@ finish()
 guest_kernel_hung()
 {
 	[ "$RIG_ROLE" = host ] &&
-		grep -qsaE 'int3: 0000|soft lockup|Kernel panic' "$RESULTS"/console-*.log
+		grep -qsaE 'int3: 0000|soft lockup|Kernel panic' "${RIG_TOGETHER:-$RESULTS}"/console-*.log
 }
 
 # Seconds that QEMU has had a CPU when it wanted one, of which run keeps a note (Bochs' clock counts nothing else).
@@ -162,6 +162,14 @@ carry()
 fact()
 {
 	echo "$1=$2" >>"$RESULTS/facts-$RIG_NAME"
+}
+
+# Files of a scenario are in /tmp, where the outer machine's folders may be, too.
+tmp_clear()
+{
+	for tc_left in /tmp/*; do
+		grep -q " ${tc_left}[ /]" /proc/mounts || rm -rf "$tc_left"
+	done
 }
 
 need_kvmft()

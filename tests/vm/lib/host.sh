@@ -27,6 +27,10 @@ guest_uuid()
 	fi
 }
 
+# Of scenarios together (RIG_TOGETHER is the folder of their results), a guest goes on to the next one, whatever options it
+# was started with: meanwhile it is known here.
+GUEST_STAYED=/run/vm-stayed
+
 # GUEST_WRAP: a command that runs the next guests' QEMU, such as a recorder with its options; the
 # guest's PID is then the command's. GUEST_QEMU: the QEMU.
 GUEST_WRAP=
@@ -49,6 +53,12 @@ guest_start()
 	gs_args=
 	gs_dir=$GUEST_RUN/$gs_name
 	[ ! -e "$gs_dir" ] || guest_usage_die "a guest '$gs_name' was started already"
+	gs_stayed=
+	if guest_running "$gs_name" "$GUEST_STAYED"; then
+		gs_stayed=1
+		mkdir -p "$GUEST_RUN"
+		mv "$GUEST_STAYED/$gs_name" "$gs_dir"
+	fi
 	mkdir -p "$gs_dir"
 	gs_uuid=$(guest_uuid "$gs_name")
 	: >"$RESULTS/.rig/$gs_name.env"
@@ -68,6 +78,15 @@ guest_start()
 	done
 	[ -r "$SCENARIO_DIR/$gs_script" ] || guest_usage_die "no $SCENARIO_DIR/$gs_script"
 	guest_env "$gs_name" "GUEST_SCRIPT=$gs_script"
+	if [ -n "${RIG_TOGETHER:-}" ]; then
+		flag_set "$gs_name-begin"
+		(
+			RESULTS=$RIG_TOGETHER
+			guest_env "$gs_name" GUEST_SCRIPT=guest.sh
+			guest_env "$gs_name" "TOGETHER=$TOGETHER"
+		)
+	fi
+	[ -z "$gs_stayed" ] || return 0
 	echo "$gs_uuid" >"$gs_dir/uuid"
 	truncate -s 64M "$gs_dir/disk.raw"
 	guest_qemu
@@ -93,11 +112,11 @@ guest_qemu()
 		-nodefaults -no-user-config -display none -no-reboot \
 		-kernel "/.outer$RIG_GUEST_KERNEL/$RIG_IMAGE" -initrd "/.outer$RIG_GUEST_INITRAMFS" \
 		-append "$RIG_CMDLINE noxsave rig.role=guest rig.name=$gs_name \
-rig.results=$RESULTS rig.modules=$RIG_GUEST_KERNEL/lib/modules $RIG_GUEST_CMDLINE $gs_cmdline" \
-		-serial "file:$RESULTS/console-$gs_name.log" \
+rig.results=${RIG_TOGETHER:-$RESULTS} rig.modules=$RIG_GUEST_KERNEL/lib/modules $RIG_GUEST_CMDLINE $gs_cmdline" \
+		-serial "file:${RIG_TOGETHER:-$RESULTS}/console-$gs_name.log" \
 		-virtfs "local,path=/.outer,mount_tag=outer,readonly=on,\
 security_model=none,multidevs=remap" \
-		-virtfs "local,path=$RESULTS,mount_tag=results,security_model=none" \
+		-virtfs "local,path=${RIG_TOGETHER:-$RESULTS},mount_tag=results,security_model=none" \
 		-drive "file=$gs_dir/disk.raw,if=virtio,format=raw,cache=writethrough" \
 		-qmp "unix:$gs_dir/qmp.sock,server=on,wait=off" \
 		-monitor "unix:$gs_dir/monitor.sock,server=on,wait=off" \
@@ -111,9 +130,10 @@ guest_pid()
 }
 
 # A zombie is not running: inside $(...) nobody reaps it. Polled: no process is started.
+# guest_running NAME [DIR]
 guest_running()
 {
-	read -r gr_pid 2>/dev/null <"$GUEST_RUN/$1/pid" &&
+	read -r gr_pid 2>/dev/null <"${2:-$GUEST_RUN}/$1/pid" &&
 		read -r gr_stat 2>/dev/null <"/proc/$gr_pid/stat" || return 1
 	case $gr_stat in
 	*") Z "*) return 1 ;;
@@ -130,17 +150,18 @@ guests_gone()
 	done
 }
 
+# ... or it has done its part, and stays
 guest_gone()
 {
-	! guest_running "$1"
+	! guest_running "$1" || { [ -n "${RIG_TOGETHER:-}" ] && [ -e "$RESULTS/.rig/$1.rc" ]; }
 }
 
 # guest_die NAME WHAT: end the scenario with the reason and where to look.
 guest_die()
 {
 	[ ! -s "$RESULTS/qemu-$1.log" ] || sed 's/^/# qemu: /' "$RESULTS/qemu-$1.log"
-	tail -n 15 "$RESULTS/console-$1.log" 2>/dev/null | sed 's/^/# console: /'
-	die "L2 '$1' $2, see $RESULTS/console-$1.log"
+	tail -n 15 "${RIG_TOGETHER:-$RESULTS}/console-$1.log" 2>/dev/null | sed 's/^/# console: /'
+	die "L2 '$1' $2, see its console"
 }
 
 guest_up_or_gone()

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Scenarios one after the other in one host, each with a folder of results of its own. TOGETHER
-# (from --env) names them. What a scenario left is removed before the next one begins.
+# Scenarios one after the other in one host, and one guest if all goes well, each with a folder of results of its own.
+# TOGETHER (from --env) names them. What a scenario left is removed before the next one begins.
 
 . "$VM_LIB/host.sh"
 
-# Files of a scenario are in /tmp, where the outer machine's folders may be, too.
+# clean [STAYED]: a guest that is to go on with the next scenario is put there.
 clean()
 {
-	for pid in /run/vm/*/pid; do
-		[ ! -e "$pid" ] || kill -9 "$(cat "$pid")" 2>/dev/null
-	done
-	rm -rf /run/vm
+	if [ -n "${1:-}" ]; then
+		rm -rf "$1"
+		mv "$GUEST_RUN" "$1"
+	else
+		for pid in "$GUEST_RUN"/*/pid; do
+			[ ! -e "$pid" ] || kill -9 "$(cat "$pid")" 2>/dev/null
+		done
+		rm -rf "$GUEST_RUN"
+	fi
 	! grep -q ' /proc/kallsyms ' /proc/mounts || umount /proc/kallsyms
-	for left in /tmp/*; do
-		grep -q " ${left}[ /]" /proc/mounts || rm -rf "$left"
-	done
+	tmp_clear
 }
 
 # one NAME: as stage.sh would run it.
@@ -34,13 +37,20 @@ one()
 		echo $? >"$RESULTS/.rig/rc.tmp"
 		mv "$RESULTS/.rig/rc.tmp" "$RESULTS/.rig/host.rc"
 	)
-	clean
+	if [ "$TOGETHER" != "$1" ] && [ "$(cat "$all/$1/.rig/host.rc")" = 0 ]; then
+		clean "$GUEST_STAYED"
+	else
+		clean
+	fi
 	check "$1 came to an end" test -s "$RESULTS/$1/.rig/host.rc"
 }
 
 all=$RESULTS
-for scenario in $TOGETHER; do
-	note "$scenario"
-	one "$scenario"
+export RIG_TOGETHER="$all" TOGETHER
+while [ -n "$TOGETHER" ]; do
+	note "${TOGETHER%% *}"
+	one "${TOGETHER%% *}"
+	TOGETHER=${TOGETHER#"${TOGETHER%% *}"}
+	TOGETHER=${TOGETHER# }
 done
 finish
