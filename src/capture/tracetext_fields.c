@@ -482,10 +482,11 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 	uint8_t class, before = 0;
 
 	all->n = 1;
+	all->end[0] = s;
 	if ((size_t)(l->text.s - l->what) >= (size_t)(end - to))
 		return 0;
 	to = mempcpy(to, l->what, (size_t)(l->text.s - l->what));
-	for (all->end[0] = s; *s && to < end; s++, before = class) {
+	for (; *s && to < end; s++, before = class) {
 		class = tt_class[(uint8_t)*s];
 		if (before || all->n == TT_NUMBERS || !number_at(s)) {
 			*to++ = *s;
@@ -655,6 +656,7 @@ static __attribute__((noinline)) struct tt_shape *shape_of(struct tt_shapes *all
 	*guess ^= all->slot[*guess].len && !has_shape(all, l, &all->slot[*guess]);
 	s = &all->slot[*guess];
 	if (!has_shape(all, l, s)) {
+		len = read_skeleton(all, l, skeleton); /* anew: another shape's numbers were looked for */
 		set_shape(all, l, s, skeleton, len);
 		has_shape(all, l, s);
 	}

@@ -614,6 +614,15 @@ for style in ftrace tgid plugin perf kvmft; do
 	done
 done
 
+# Of many names, with as many kinds of lines; blanks in front of a text, more than a line that is remembered has.
+for blanks in 1 5000; do
+	awk -v blanks=$blanks -v want="$tmp/want" 'function name() { k = x % 31; return sprintf("%c%c%s", 97 + k % 26, 97 + int(k / 9), substr("/1:2/3:4/5", 1, k % 6 * 2)) }
+		BEGIN { x = 1; for (i = 0; i < 4000; i++) { x = x * 16807 % 2147483647; a = i ? b : name(); p = i ? q : x % 3000; x = x * 16807 % 2147483647; b = name(); q = x % 3000
+			printf "%16s-%-5d [001] d..2. 5.%06d: sched_switch:%*sprev_comm=%s prev_pid=%d prev_prio=%d prev_state=S ==> next_comm=%s next_pid=%d next_prio=120\n", a, p, i, i % 9 ? 1 : blanks, "", a, p, x % 7 ? 120 : 5, b, q
+			printf "%d sched_switch \"prev_pid\":%d \"next_pid\":%d ", p, p, q >want } }' >"$tmp/name.txt"
+	is "$(of_text "$tmp/name.txt" | cksum)" "$(cksum <"$tmp/want")" "31 names, $blanks blanks: their threads"
+done
+
 cat >"$tmp/wait.txt" <<-E
 	 CPU 0/KVM-900 [002] 1.000090: kvm_entry: vcpu 0, rip 0x1
 	 CPU 0/KVM-900 [002] 1.000090: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
