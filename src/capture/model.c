@@ -134,7 +134,7 @@ struct cap_vm *cap_vm_at(struct capture *c, const char *id)
 	if (u64map_get(&p->vm_by_id, hash, &i))
 		return &c->vm[i];
 	if (c->nvm >= CAP_MAX_VMS) {
-		cap_note(c, "more than %d VMs", CAP_MAX_VMS);
+		cap_note(c, "more than %u VMs", CAP_MAX_VMS);
 		return NULL;
 	}
 	xu64map_put(&p->vm_by_id, hash, c->nvm);

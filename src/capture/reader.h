@@ -8,7 +8,7 @@
 #define CAP_MAX_TASKS	 (1u << 20)
 #define CAP_MAX_FORMATS	 65536 /* common_type has 16 bits */
 #define CAP_MAX_FORMATS_TEXT (64u << 20) /* of all together: ten times those of a kernel */
-#define CAP_MAX_VMS	 4096
+#define CAP_MAX_VMS	 (1u << 20)
 #define CAP_MAX_PARAMS	 1024
 #define CAP_MAX_VCPUS	 8192 /* entries of one VM */
 #define CAP_MAX_TEXT	 (16u << 20) /* saved_cmdlines and the like */

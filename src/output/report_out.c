@@ -44,6 +44,8 @@ struct sections {
 	struct sbuf *b;
 	void (*print)(struct sections *s, const struct section *of, const struct report_table *t);
 	struct json *j; /* of JSON */
+	struct hash_key key;
+	struct u64map labels; /* how many VMs have one, by its hash */
 };
 
 bool report_has_samples(const struct report *r, const struct report_filter *f)
@@ -85,9 +87,13 @@ static void report_vm_filter(const struct report_doc *d, size_t vm, struct repor
 	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
 }
 
+static uint64_t *label_count(struct sections *s, const struct hostmap_vm *vm)
+{
+	return xu64map_at(&s->labels, hash_bytes(&s->key, vm->label, strlen(vm->label)));
+}
+
 static void put_section(struct sections *s, struct section *of)
 {
-	const struct hostmap *m = report_hostmap(s->d->r);
 	const char *id = of->vm && of->vm->cap ? of->vm->cap->id : NULL;
 	struct report_table t;
 	size_t first = 0;
@@ -103,9 +109,8 @@ static void put_section(struct sections *s, struct section *of)
 		report_table(s->d->r, &of->of, KEY_CPU, &t);
 	}
 	of->name = of->vm ? of->vm->label : NULL;
-	for (size_t i = 0; id && i < m->nvm; i++)
-		if (&m->vm[i] != of->vm && !strcmp(m->vm[i].label, of->vm->label))
-			of->name = id;
+	if (id && *label_count(s, of->vm) > 1)
+		of->name = id;
 	s->print(s, of, &t);
 	report_table_free(&t);
 }
@@ -129,6 +134,9 @@ static void put_sections(struct sections *s)
 	struct section first = { .of = d->filter, .all = d->filter.vm < 0 };
 	struct report_filter f;
 
+	hash_key_init(&s->key);
+	for (size_t vm = 0; vm < unknown; vm++)
+		++*label_count(s, &report_hostmap(d->r)->vm[vm]);
 	if (d->filter.vm >= 0)
 		first.vm = &report_hostmap(d->r)->vm[d->filter.vm];
 	for (size_t vm = 0; vm < unknown && vms == 1; vm++)
@@ -158,6 +166,7 @@ static void put_sections(struct sections *s)
 			}
 		}
 	}
+	u64map_free(&s->labels);
 }
 
 /* ---- text ---- */

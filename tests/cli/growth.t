@@ -426,10 +426,8 @@ grows()
 }
 
 merge="merge -q host guest=one"
-# The reader takes 4096 VMs at most: growth must show below that.
-grows vms 1024 merge -q host guest=one
-grows same_vms 1024 merge -q host guest
-for what in vms vcpus tasks losses brackets clocks markers qemus segments_told stats events cmdlines strings epochs; do
+grows vms 4000 merge -q host guest=one
+for what in vcpus tasks losses brackets clocks markers qemus segments_told stats events cmdlines strings epochs; do
 	# shellcheck disable=SC2086 # words
 	grows $what 4000 $merge
 done
@@ -545,6 +543,7 @@ grows vms_ran 2500 clock host guest=one
 grows vcpus_ran 2000 merge -q --solve host guest=one
 grows vcpu_threads 4000 convert -i host -i guest --from guest-tsc --to host-tsc 1002000
 grows vms_robbed 1000 latency all host guest=one
+grows vms_robbed 1000 report --split --per vcpu -i host
 grows records 4000 clock host
 grows apart 4000 clock host
 grows text_gaps 4000 merge -q --format folded --of exits file
