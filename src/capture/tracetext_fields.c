@@ -656,7 +656,7 @@ static __attribute__((noinline)) struct tt_shape *shape_of(struct tt_shapes *all
 	*guess ^= all->slot[*guess].len && !has_shape(all, l, &all->slot[*guess]);
 	s = &all->slot[*guess];
 	if (!has_shape(all, l, s)) {
-		len = read_skeleton(all, l, skeleton); /* anew: another shape's numbers were looked for */
+		len = read_skeleton(all, l, skeleton); /* another shape's numbers were looked for */
 		set_shape(all, l, s, skeleton, len);
 		has_shape(all, l, s);
 	}

@@ -97,39 +97,53 @@ static int clock_open(struct view *v, const struct clock_opts *o, int argc, char
 
 /* What was said already, so that each pass says only what is new: of what is still found. */
 struct clock_told {
-	struct {
-		char vm[64];
-		struct clock_seen s; /* CLOCK_FINDINGS: the verdict at first */
-		size_t pass;	     /* the last one that found it */
+	struct told {
+		uint64_t kind; /* what, of which vCPU of whom; CLOCK_FINDINGS: the verdict */
+		uint64_t from, to, at;
+		size_t pass; /* the last one that found it */
 	} * v;
 	size_t n, cap, pass;
+	struct hash_key key;
+	struct u64map last, same; /* of a kind the last of v; the one that all of this is of */
 };
+
+static uint64_t told_hash(const struct clock_told *told, const struct told *t)
+{
+	const uint64_t all[] = { t->kind, t->from, t->to, t->at };
+
+	return hash_bytes(&told->key, all, sizeof(all));
+}
+
+static void clock_told_add(struct clock_told *told, struct told t)
+{
+	xu64map_put(&told->last, t.kind, told->n);
+	xu64map_put(&told->same, told_hash(told, &t), told->n);
+	*(struct told *)xarray_grow(&told->v, told->n++, &told->cap, sizeof(t)) = t;
+}
 
 /* Is it new? What began before all that is kept began when that was said. */
 static bool clock_is_new(struct clock_told *told, const char *vm, struct clock_seen *s)
 {
-	for (size_t i = told->n; i--;) {
-		const struct clock_seen *t = &told->v[i].s;
+	const uint64_t kind[] = { hash_bytes(&told->key, vm, strlen(vm)), s->is,
+				  (uint64_t)s->vcpu };
+	struct told t = { hash_bytes(&told->key, kind, sizeof(kind)), s->from, s->to, s->at,
+			  told->pass };
+	uint64_t i;
 
-		if (t->is != s->is || t->vcpu != s->vcpu || strcmp(told->v[i].vm, vm))
-			continue;
-		s->from = s->from ?: t->from;
-		if (t->from != s->from || t->to != s->to || t->at != s->at)
-			continue;
+	if (!t.from && u64map_get(&told->last, t.kind, &i))
+		s->from = t.from = told->v[i].from;
+	if (u64map_get(&told->same, told_hash(told, &t), &i)) {
 		told->v[i].pass = told->pass;
 		return false;
 	}
-	xarray_grow(&told->v, told->n, &told->cap, sizeof(*told->v));
-	told->v[told->n].s = *s;
-	told->v[told->n].pass = told->pass;
-	snprintf(told->v[told->n++].vm, sizeof(told->v->vm), "%s", vm);
+	clock_told_add(told, t);
 	return true;
 }
 
 static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool json,
 		       struct sbuf *b)
 {
-	size_t n = 0;
+	size_t n;
 
 	told->pass++;
 	for (size_t i = 0; i < c->n; i++) {
@@ -147,10 +161,13 @@ static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool
 				clockcheck_line(c, vm, &s, json, b);
 		}
 	}
-	for (size_t i = 0; i < told->n; i++)
+	n = told->n;
+	told->n = 0;
+	u64map_free(&told->last);
+	u64map_free(&told->same);
+	for (size_t i = 0; i < n; i++)
 		if (told->v[i].pass == told->pass)
-			told->v[n++] = told->v[i];
-	told->n = n;
+			clock_told_add(told, told->v[i]);
 }
 
 /*
@@ -165,6 +182,7 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 	bool last = false, ill = false;
 	int ret = 0, code = KVMFT_LACKING, misses = 0;
 
+	hash_key_init(&told.key);
 	while (!ret && !last) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 		struct clockcheck *c = NULL;
@@ -209,6 +227,8 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 	view_close(before);
 	free(v);
 	free(told.v);
+	u64map_free(&told.last);
+	u64map_free(&told.same);
 	return err_why(err, ret, "cannot watch clocks") ?: ill ? KVMFT_FAILED : code;
 }
 

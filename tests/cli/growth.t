@@ -17,7 +17,7 @@ times=3 # of each run
 first=1 # time, before more are tried; check-all begins with three
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart doorbells vms_ran text_accepts text_irqs orphans reasons vcpus_ran vcpu_threads vms_robbed "
+only=" same_vms vms tasks epochs pvclocks cpus cpus_missing buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_clocks text_robbed text_fetched text_ready text_gaps text_boots text_rips losses_anywhere records apart apart_again doorbells vms_ran text_accepts text_irqs orphans reasons vcpus_ran vcpu_threads vms_robbed "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only='' first=3
 left=0
 
@@ -338,6 +338,15 @@ make_records() { clock_host 'vm(2); for (i = 1; i <= n; i++) { t = i * 1000; vcp
 make_apart() { clock_host 'm = n / 4; vm(m); for (i = 0; i < m; i++) vcpu(i, 1000 + i * 10); t = 1000 + m * 10;
 	print 0, t, 1000, "kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=1000000"; for (i = 1; i <= n; i++) vcpu(1 + i % (m - 1), t + i * 10)'; }
 make_vcpus_ran() { clock_host 'vm(n); for (i = 0; i < n; i++) vcpu(i, 1000 + i * 10)'; }
+# ... of one of its vCPUs is written apart from the other's, and back; a hundredth of n VMs
+make_apart_again()
+{
+	rm -rf host
+	awk -v n="$n" 'function vcpu(id, what) { t += 100; u = vm * 2 + 1000 + id; print 0, t, u, "kvm_exit exit_reason=32 isa=1"; if (what) print 0, t + 1, u, what; print 0, t + 2, u, "kvm_entry vcpu_id=" id }
+		BEGIN { m = n / 100; for (vm = 0; vm < m; vm++) for (i = 0; i < 2; i++) print (i ? "" : "meta vm id=" vm + 100 "-12 pid=" vm + 100 " fd=12 name=v" vm "\n") "meta vcpu vm=" vm + 100 "-12 id=" i " tid=" vm * 2 + 1000 + i " offset=0 ratio=0 frac=48"
+		for (k = 0; k < n; k++) { vm = k % m; odd = int(k / m) % 2; vcpu(0); vcpu(1, "kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=" !odd * 1000000 " next_tsc_offset=" odd * 1000000) } }' >host.txt
+	"$makers/mkcap" --capture host host.txt
+}
 # ... of one vCPU, whose threads take turns, and events of its guest
 make_vcpu_threads()
 {
@@ -546,6 +555,8 @@ grows vms_robbed 1000 latency all host guest=one
 grows vms_robbed 1000 report --split --per vcpu -i host
 grows records 4000 clock host
 grows apart 4000 clock host
+# What a watcher does again and again.
+grows apart_again 8000 clock --live --format text --watch host
 grows text_gaps 4000 merge -q --format folded --of exits file
 grows text_gaps 4000 advise file
 grows spaces 4000 report --by process host
