@@ -28,7 +28,7 @@
 #define REF_MAX	   ((int64_t)1 << 39) /* an offset where such a text begins */
 #define TSC_STEP   16u	       /* between two events of a CPU: no TSC advances less */
 #define BREAK	   1000000000u /* ns from one excerpt to another, at least */
-#define OVERLAP	   16u	       /* lines of two recordings from the same time; fewer are late ones */
+#define OVERLAP	   32u	       /* seams where two recordings' times meet; fewer are excerpts' */
 
 _Static_assert(TT_RECORD_MAX + 64 <= BLOCK, "any event fits");
 
@@ -41,10 +41,7 @@ struct tt_cpu {
 	size_t n, cap;
 	uint64_t last, breaks; /* breaks: how many of the text it has */
 	int32_t thread; /* of lines without one: by the vCPU that runs there, -1: none */
-	struct tt_stretch {
-		uint64_t first, last, n; /* lines, none of an earlier time than the one before it */
-	} *stretch;
-	size_t nstretch, stretch_cap;
+	bool begun;
 };
 
 struct tracetext {
@@ -473,7 +470,6 @@ static int mark_break(struct tracetext *t, struct tt_cpu *cpu, uint64_t before, 
 static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
-	struct tt_stretch *stretch;
 	struct tt_shape *shape;
 	uint8_t *to;
 	uint32_t have, len, later;
@@ -504,22 +500,18 @@ static int text_put_event(struct tracetext *t, struct tt_line *l)
 	if (ret)
 		return ret;
 	t->no_cpu += !l->has_cpu;
-	if (cpu->nstretch && at > cpu->last)
+	if (cpu->begun && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
 	/* Back, or far ahead: there another excerpt may have to be put in. */
-	if (!cpu->nstretch || at < cpu->last || at - cpu->last > BREAK || breaks != cpu->breaks) {
-		const struct tt_stretch s = { .first = at };
-
-		t->backwards += cpu->nstretch && at < cpu->last;
+	if (!cpu->begun || at < cpu->last || at - cpu->last > BREAK || breaks != cpu->breaks) {
+		t->backwards += cpu->begun && at < cpu->last;
 		ret = cpu->w.open ? subbuf_write_end(&cpu->w) : 0;
 		if (ret)
 			return ret;
-		xarray_add(&cpu->stretch, &cpu->nstretch, &cpu->stretch_cap, &s, sizeof(s));
+		cpu->begun = true;
 		t->first = MIN(t->first, at);
 	}
-	stretch = &cpu->stretch[cpu->nstretch - 1];
-	stretch->last = cpu->last = at;
-	stretch->n++;
+	cpu->last = at;
 	ref = refer_text(t, l);
 	later = len + (uint32_t)l->text.n + 1;
 	ret = subbuf_reserve(&cpu->w, at, ref ? len : later, later, &to);
@@ -705,7 +697,6 @@ static void text_free(void *tracetext)
 		if (!cpu)
 			continue;
 		free(cpu->block);
-		free(cpu->stretch);
 		free(cpu);
 	}
 	for (size_t i = 0; i < t->nchunk; i++)
@@ -804,64 +795,159 @@ static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8
 	return put_texts(t, cpu->block[idx]);
 }
 
+/* A sub-buffer of a CPU, or an event; a loss has no bytes. */
 struct tt_order {
-	uint64_t first;
-	size_t at;
-	uint8_t *block;
+	uint64_t unit, first, last; /* unit: as exact as the text's times are */
+	uint64_t at, n;		    /* how many events were read before it; of it, or its bytes */
+	uint8_t *p;
 };
 
-COMPARE(order_cmp, struct tt_order, ORDER(x->first, y->first) ?: ORDER(x->at, y->at));
+COMPARE(order_cmp, struct tt_order, ORDER(x->unit, y->unit) ?: ORDER(x->at, y->at));
 
-COMPARE(stretch_cmp, struct tt_stretch, ORDER(x->first, y->first) ?: ORDER(x->last, y->last));
+/* The record behind *at, and its bytes; *ts gets its time. NULL: no more. */
+static uint8_t *block_next(uint8_t *block, uint32_t *at, uint64_t *ts, uint64_t *n)
+{
+	uint32_t head;
+	uint8_t *p = block + *at;
+
+	if (*at >= 16 + (load_u32(block + 8) & COMMIT))
+		return NULL;
+	head = load_u32(p);
+	if ((head & 0x1f) == 30) { /* a time extend */
+		*ts += (uint64_t)load_u32(p + 4) << 27 | head >> 5;
+		head = load_u32(p += 8);
+	}
+	*ts += head >> 5;
+	*n = head & 0x1f ? (head & 0x1f) * 4 : load_u32(p + 4) - 4;
+	p += head & 0x1f ? 4 : 8;
+	*at = (uint32_t)(p + ((*n + 3) & ~3ull) - block);
+	return p;
+}
+
+/* The block's loss, if there is one, and its events behind those at v, which may be NULL. */
+static struct tt_order *block_events(struct tt_order *block, uint64_t unit, struct tt_order *v)
+{
+	struct tt_order e = { .p = block->p, .at = block->at, .first = block->first };
+	bool loss = block->p[11] & 0x80;
+	uint32_t at = 16;
+
+	for (; loss || (e.p = block_next(block->p, &at, &e.first, &e.n)); e.at++, loss = false) {
+		e.unit = e.first / unit;
+		if (v)
+			*v++ = e;
+	}
+	block->last = e.first;
+	block->n = e.at - block->at;
+	return v;
+}
+
+/* An event, after the one before it; *last is its time. */
+static int write_again(struct tt_cpu *cpu, const struct tt_order *e, uint64_t unit, uint64_t *last)
+{
+	const uint32_t n = (uint32_t)e->n, word = n ? 0 : load_u32(e->p + 8);
+	const uint8_t *count = e->p + 16 + (word & COMMIT); /* if it is known */
+	uint32_t later = n;
+	uint8_t *to;
+	int ret;
+
+	if (!n)
+		return subbuf_write_lost(&cpu->w, word >> 30 & 1 ? load_u64(count) : 0);
+	if (e->p[PREEMPT] & REFERS)
+		later += load_u16(e->p + cpu->t->slot_of[load_u16(e->p)]) + 1u;
+	*last = e->first > *last || unit == 1 ? e->first : *last + 1;
+	ret = subbuf_reserve(&cpu->w, *last, n, later, &to);
+	if (!ret)
+		memcpy(to, e->p, n);
+	return ret;
+}
+
+/*
+ * Sub-buffers of which some begin before others end: their events in order. Where one excerpt ends
+ * and another begins in the same unit, the one that goes on from before is first, or the one that
+ * goes on behind it last. *at is that of the last event.
+ */
+static int write_sorted(struct tt_cpu *cpu, struct tt_order *block, size_t nblock, uint64_t unit,
+			uint64_t *at)
+{
+	_cleanup_free_ struct tt_order *v = NULL;
+	struct tt_order *to, *e = NULL;
+	uint64_t n = 0, last = 0, seams = 0;
+	int ret = cpu->t->full ? -EFBIG : 0;
+
+	for (size_t i = 0; i < nblock; i++)
+		n += block[i].n;
+	to = v = xcalloc(n + 1, sizeof(*v));
+	for (size_t i = 0; i < nblock; i++)
+		to = block_events(&block[i], unit, to);
+	array_sort(v, n, order_cmp);
+	for (size_t i = 0, end = 0, from; i < n; i = end) {
+		for (from = n; end < n && v[end].unit == v[i].unit; end++)
+			from = *at != UINT64_MAX && v[end].at == *at + 1 ? end : from;
+		for (size_t k = i; from == n && end < n && k + 1 < end; k++)
+			from = v[k].at + 1 == v[end].at ? k + 1 : from;
+		from = from == n ? i : from;
+		for (size_t k = i; k < end && !ret; k++) {
+			const struct tt_order *before = e;
+			bool same;
+
+			e = &v[from + k - i < end ? from + k - i : from + k - end];
+			seams += before && e->at != *at + 1;
+			same = before && e->at != *at + 1 && e->first == before->first && e->n &&
+			       e->n == before->n; /* and as many bytes of text: */
+			cpu->t->two |= same && !memcmp(e->p, before->p,
+						       cpu->t->slot_of[load_u16(e->p)] + 2u);
+			*at = e->at;
+			ret = write_again(cpu, e, unit, &last);
+		}
+	}
+	cpu->t->two |= seams >= OVERLAP;
+	return ret ?: subbuf_write_end(&cpu->w);
+}
 
 /*
  * Excerpts in any order: with an earlier time than that of the line before a block begins. One long
- * after all before it is of another moment.
+ * after all before it is of another moment. A CPU does one thing at a time: what has many times in
+ * turn is two recordings.
  */
-static void order_blocks(struct tt_cpu *cpu)
+static int order_blocks(struct tt_cpu *cpu)
 {
 	_cleanup_free_ struct tt_order *v = xcalloc(cpu->n + 1, sizeof(*v));
-	uint64_t last = cpu->t->kind == TT_NS ? cpu->t->first : UINT64_MAX;
+	_cleanup_free_ uint8_t **old = cpu->block;
+	uint64_t last = cpu->t->kind == TT_NS ? cpu->t->first : UINT64_MAX, unit = 1;
+	uint64_t at = UINT64_MAX, all = 0;
+	const size_t n = cpu->n;
+	int ret = 0;
 
-	for (size_t i = 0; i < cpu->n; i++)
-		v[i] = (struct tt_order){ load_u64(cpu->block[i]), i, cpu->block[i] };
-	array_sort(v, cpu->n, order_cmp);
-	array_sort(cpu->stretch, cpu->nstretch, stretch_cmp);
-	for (size_t i = 0, s = 0; i < cpu->n; i++) {
-		cpu->block[i] = v[i].block;
-		if (s == cpu->nstretch || v[i].first != cpu->stretch[s].first)
-			continue;
+	for (unsigned int i = cpu->t->digits; cpu->t->kind == TT_NS && i < 9; i++)
+		unit *= 10;
+	for (size_t i = 0; i < n; i++, all += v[i - 1].n) {
+		v[i] = (struct tt_order){ .first = load_u64(old[i]), .at = all, .p = old[i] };
+		v[i].unit = v[i].first / unit;
+		block_events(&v[i], unit, NULL);
+	}
+	array_sort(v, n, order_cmp);
+	cpu->block = NULL;
+	cpu->n = cpu->cap = 0;
+	for (size_t i = 0, end; i < n && !ret; i = end) {
+		uint64_t to = v[i].last;
+
 		/* as subbuf_write_lost() says that events were lost */
-		if (v[i].first > last && v[i].first - last > BREAK &&
-		    v[i].at != (i ? v[i - 1].at + 1 : 0))
-			cpu->block[i][11] |= 0x80;
-		last = MAX(last, cpu->stretch[s].last);
-		s++;
+		if (v[i].first > last && v[i].first - last > BREAK && v[i].at != at + 1)
+			v[i].p[11] |= 0x80;
+		for (end = i + 1; end < n && v[end].unit <= to / unit; end++) {
+			if (v[end].first >= to && v[end].at == v[end - 1].at + v[end - 1].n)
+				break; /* the next one, as it is */
+			to = MAX(to, v[end].last);
+		}
+		if (end == i + 1) {
+			xarray_add(&cpu->block, &cpu->n, &cpu->cap, &v[i].p, sizeof(v[i].p));
+			at = v[i].at + v[i].n - 1;
+		} else {
+			ret = write_sorted(cpu, &v[i], end - i, unit, &at);
+		}
+		last = MAX(last, to);
 	}
-}
-
-/* About how many lines of it are between these times. */
-static uint64_t stretch_lines(const struct tt_stretch *s, uint64_t from, uint64_t to)
-{
-	return (uint64_t)((unsigned __int128)s->n * (to - from) / MAX(s->last - s->first, 1u));
-}
-
-/* A CPU does one thing at a time: stretches from the same time are of two recordings. */
-static bool cpu_overlaps(struct tt_cpu *cpu)
-{
-	const struct tt_stretch *a = cpu->stretch;
-
-	array_sort(cpu->stretch, cpu->nstretch, stretch_cmp);
-	for (size_t i = 1; i < cpu->nstretch; i++) {
-		const struct tt_stretch *b = &cpu->stretch[i];
-		uint64_t to = MIN(a->last, b->last);
-
-		if (b->first < to && stretch_lines(a, b->first, to) >= OVERLAP &&
-		    stretch_lines(b, b->first, to) >= OVERLAP)
-			return true;
-		a = b->last > a->last ? b : a;
-	}
-	return false;
+	return ret;
 }
 
 static int add_cpus(struct tracetext *t)
@@ -877,8 +963,7 @@ static int add_cpus(struct tracetext *t)
 			continue;
 		ret = t->full ? 0 : subbuf_write_end(&t->cpu[i]->w);
 		if (t->backwards)
-			order_blocks(t->cpu[i]);
-		t->two |= !t->no_cpu && cpu_overlaps(t->cpu[i]);
+			ret = ret ?: order_blocks(t->cpu[i]);
 		t->stream[c->nstream] = t->cpu[i];
 		e.len = t->cpu[i]->n * BLOCK;
 		cap_stream_extend(c, cap_stream_add(c, i, ""), &e);
@@ -954,7 +1039,7 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	ret = ret ?: add_cpus(t);
 	if (ret)
 		return ret;
-	if (t->two)
+	if (t->two && !t->no_cpu)
 		return err_set(err, EINVAL, "lines of one CPU are from the same times as others of it: these "
 			       "are two recordings, or one twice; give each by itself");
 	t->have = 0;
