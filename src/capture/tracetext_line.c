@@ -377,17 +377,22 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 	return *open;
 }
 
-/* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
+/*
+ * "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. And what
+ * kvmft prints where events are missing.
+ */
 static bool read_lost(const char *p, struct tt_line *l)
 {
 	const bool bracket = *p == '['; /* with its end, longer than the name of a task */
 
 	p += bracket;
-	p += str_starts(p, "LOST ") ? 5 : 0;
+	p += str_starts(p, "LOST ") ? 5 : str_starts(p, "PERHAPS ") ? 8 : 0;
 	(void)!take_u64(&p, UINT64_MAX, &l->count);
 	p = line_skip_blanks(p);
 	return l->lost = str_starts(p, bracket ? "EVENTS]" : "EVENTS") ||
-			 str_starts(p, "EVENTS DROPPED]");
+			 str_starts(p, "EVENTS DROPPED]") ||
+			 str_starts(p, "NOT RECORDED on this CPU") ||
+			 str_starts(p, "DAMAGED: sub-buffer ");
 }
 
 /* "CPU:3 [", or "CPU 3: " of somebody who has left out the rest; *p is moved behind it. */
@@ -487,7 +492,7 @@ bool tt_line(struct tt_shapes *all, const char *s, const char *end, struct tt_li
 		p = *q == ' ' || *q == '\t' ? line_skip_blanks(q) : p;
 	}
 	*begun = l->kind != TT_NO_TIME && !*p;
-	if (*p == 'L' && l->has_cpu && l->kind && !colon && read_lost(p, l)) {
+	if (l->has_cpu && l->kind && !colon && read_lost(p, l)) {
 		take_who(h, known, s, open, cpu, true, l);
 		return true;
 	}

@@ -584,7 +584,7 @@ static int other_line(struct tracetext *t, const char *s)
 
 	t->prose |= !t->line && *p && *p != '#';
 	if (!t->line || dots || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=") ||
-	    str_starts(p, "```")) {
+	    str_starts(p, "```") || strstr(p, "  EPOCH of ") || strstr(p, " EPOCHS of vCPUs' clocks ")) {
 		read_entries(t, s);
 		ret = let_go(t);
 		t->dots |= dots;

@@ -260,6 +260,26 @@ for kind in sched irq io mem; do
 	ok "$kind was compared" grep -q "^$kind" "$tmp/measured"
 done
 
+# ---- what merge prints beside events ----
+
+for gap in "NOT RECORDED on this CPU while the ring was written out, within 1 us" "DAMAGED: sub-buffer 3 of this CPU is \
+unusable, its rest is left out" "PERHAPS NOT RECORDED on this CPU: the recording was cut short, within 1 us"; do
+	cat >"$tmp/beside.txt" <<-E
+		host a-1 [0] 1.000000001  kvm:kvm_exit: vcpu 0 reason msr rip 0x1 info1 0x0 info2 0x0
+		host -   [-] 1.000000001  EPOCH of the clock of vCPU 0 of vm1: TSC offset -1, pvclock record 6
+		host -   [-] 1.000000001  2 EPOCHS of vCPUs' clocks began, the last of this one: TSC offset -1
+		host a-1 [0] 1.000000002  kvm:kvm_entry: vcpu 0, rip 0x1
+		host a-1 [0] 1.000000010  kvm:kvm_exit: vcpu 0 reason msr rip 0x1 info1 0x0 info2 0x0
+		host -   [0] 1.000000020  $gap
+		host a-1 [0] 1.000002000  kvm:kvm_entry: vcpu 0, rip 0x1
+	E
+	run "$kvmft" merge -q "$tmp/beside.txt"
+	is "$(sed 's/\(LOST EVENTS\).*/\1/' "$out" | grep -v LOST)" "$(grep kvm: "$tmp/beside.txt")" "a text with its clocks' epochs: events"
+	is "$(grep -c LOST "$out")" 1 "... ${gap%% of*}: is a loss"
+	run "$kvmft" report "$tmp/beside.txt"
+	out_has 'msr +1 +100.00% +100.00% +0.00us +0.00us' "... over which nothing is measured"
+done
+
 # ---- numbers of any length, and what only looks like one ----
 
 for n in $(seq 17); do
