@@ -126,11 +126,12 @@ static uint64_t last_number(struct tt_word *w)
 /* "comm-pid", "comm-pid (tgid)", "comm pid", "comm pid/tid", of kvmft with its side before it. */
 static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 {
-	const char *end = w.s + w.n, *file, *last = memrchr(w.s, ' ', w.n);
+	const char *end = w.s + w.n, *file, *last;
 	uint64_t pid;
 
 	if (w.n > 2 && str_starts(w.s, "# ")) /* a comment of a program's, or in a book */
 		w = word_trimmed(w.s + 2, end);
+	last = memrchr(w.s, ' ', w.n);
 	if (last && !memchr(last, '-', (size_t)(end - last)) && take_flags(last + 1, l) >= end)
 		w = word_trimmed(w.s, last); /* perf's irqs, before the CPU */
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))

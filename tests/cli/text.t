@@ -807,6 +807,8 @@ hostile()
 good=' a-1 [0] 1.000001: kvm_entry: vcpu 0'
 { echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } >"$tmp/in"
 hostile "NUL and escapes" 'host: 1 events' <"$tmp/in"
+echo '# en.  1.000001: kvm_exit: vcpu 0 reason npf rip 0x1 info1 0x0 info2 0x0' >"$tmp/in"
+hostile "a remark's mark before what may be flags" 'host: 1 events' <"$tmp/in"
 printf '%s\n' "$good" ' a-1 [0] 1.000002: .: x' ' a-1 [0] 1.000003: ..: x' >"$tmp/in"
 hostile "events called . and .., which are lines alone" 'host: 3 events' <"$tmp/in"
 { echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } >"$tmp/in"
