@@ -282,6 +282,16 @@ done
 
 # ---- numbers of any length, and what only looks like one ----
 
+# Lines of many kinds, each with a number more or less in a name, and then with longer ones.
+awk 'BEGIN { for (k = 0; k < 600; k++) for (i = 0; i < 2; i++) printf("x-1 [000] 1.%06d: sched_switch: prev_comm=%c%c " \
+	"prev_pid=%d prev_prio=120 prev_state=S ==> next_comm=%s%c%c next_pid=%d next_prio=%d\n", 2 * k + i, 97 + k % 26, 97 + k / 26,
+	3 + i * 40, k % 2 ? "w/0:0" : "w", 97 + k % 26, 97 + k / 26, 7 + i * 1000, 120 - i * 100) }' >"$tmp/kinds.txt"
+run "$kvmft" merge --format json "$tmp/kinds.txt"
+status_is 0 "many kinds of lines of one event"
+is "$(grep -oE '"prev_pid":[0-9]*|"next_(pid|prio)":[0-9]*' "$out" | sort | uniq -c | tr -s ' \n' ' ')" \
+	' 600 "next_pid":1007 600 "next_pid":7 600 "next_prio":120 600 "next_prio":20 600 "prev_pid":3 600 "prev_pid":43 ' \
+	"... each read by its own numbers"
+
 for n in $(seq 17); do
 	hex=$(printf '%s' fEdCa0987654321bF | cut -c "1-$n")
 	echo " x-1 [000] d..2. 1.0000$((n + 10)): kvm_mmio: mmio write len $n gpa 0x$hex val 0x${hex}g"
