@@ -304,7 +304,7 @@ struct convert_params {
 	bool solve;
 	struct opt_u64 vcpu, tsc_offset, sched_offset, tsc_khz;
 	const char *tsc_ratio, *pvclock, *kernel_sched;
-	struct str_list mono_raw, cyc2ns;
+	struct str_list mono_raw;
 };
 
 struct convert_way {

@@ -47,7 +47,7 @@ static const struct {
 	[CLK_HOST_LOCAL] = { "host-local",
 			     CLK_HOST_TSC,
 			     { "sched_clock line of the host's TSC",
-			       "record the host with kvmft, which samples its clock, or pass --sched-line" } },
+			       "record the host with kvmft, which samples its clock" } },
 	[CLK_HOST_GLOBAL] = { "host-global", CLK_HOST_LOCAL, { HOST_KERNEL } },
 	[CLK_HOST_PERF] = { "host-perf", CLK_HOST_LOCAL, { HOST_KERNEL } },
 	[CLK_HOST_MONO] = { "host-mono", CLK_HOST_TSC, { SAMPLES("host's CLOCK_MONOTONIC") } },
@@ -249,8 +249,7 @@ struct clock_missing clock_missing(const struct clock_chain *c, enum clock_id id
 {
 	return tsc_local(c, id)
 		       ? (struct clock_missing){ "sched_clock line of the guest's TSC",
-						 "record the guest with kvmft, which samples its "
-						 "clock, or pass --sched-line" }
+						 "record the guest with kvmft, which samples its clock" }
 		       : clocks[id].missing;
 }
 

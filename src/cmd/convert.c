@@ -54,10 +54,6 @@ static const struct opt convert_options[] = {
 	      "S alone: K is what --sched-offset says"),
 	PARAM(0, "mono-raw", OPT_LIST, mono_raw, "LAST,MULT,SHIFT,NSEC,BASE",
 	      "line of CLOCK_MONOTONIC_RAW; given twice: for --from and --to"),
-	PARAM(0, "sched-line", OPT_LIST, cyc2ns, "MULT,SHIFT,OFFSET",
-	      "host-local, -global or -perf = OFFSET + (TSC * MULT >> SHIFT), as\n"
-	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
-	      "without kvmclock; given twice: for --from and for --to"),
 	OPT_END,
 };
 
@@ -408,7 +404,7 @@ static int convert_prepare(void *opts, int argc __unused_arg, struct kvmft_err *
 
 	if (!p->input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio &&
 	    !p->pvclock && !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n &&
-	    !p->cyc2ns.n && !access(DEFAULT_INPUT, F_OK))
+	    !access(DEFAULT_INPUT, F_OK))
 		p->input = DEFAULT_INPUT;
 	/* With both captures -i is the host's, which names its VMs. */
 	if (p->vm && !p->tsc_offset.set && !(p->input && p->guest))

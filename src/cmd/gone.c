@@ -45,6 +45,7 @@ const struct opt_gone kvmft_gone[] = {
 	{ NULL, "trace-events", "--qemu FILE:events", 0 },
 	{ NULL, "subbuf", "sub-buffers are as long as those of the input", 0 },
 	{ "export", "time-shift", "--clock guest-tsc", 0 },
+	{ "convert", "sched-line", "-i HOST: a capture has samples of that clock", 0 },
 	{ "latency", "top", "--worst N", 0 },
 	{ "qemu", "info", "kvmft qemu events [PATTERN]", 0 },
 	{ "qemu", "trace-event", "kvmft qemu set PATTERN on|off", 0 },

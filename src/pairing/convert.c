@@ -28,15 +28,14 @@ static bool is_trace_clock(enum clock_id id)
 	return id == CLK_GUEST_LOCAL || id == CLK_GUEST_GLOBAL || id == CLK_GUEST_PERF;
 }
 
-/* Global and perf of one side are local plus __sched_clock_offset. */
-static void set_kernel(struct convert_way *c, bool guest, uint64_t kernel)
+/* Global and perf are local plus __sched_clock_offset. */
+static void set_kernel(struct convert_way *c, uint64_t kernel)
 {
-	struct clock_link l = { CLOCK_WAY_LATER, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL,
-				.later = kernel };
+	struct clock_link l = { CLOCK_WAY_LATER, CLK_GUEST_LOCAL, .later = kernel };
 
 	/* nothing is refused */
-	(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_GLOBAL : CLK_HOST_GLOBAL, &l);
-	(void)clock_chain_set(&c->clock, guest ? CLK_GUEST_PERF : CLK_HOST_PERF, &l);
+	(void)clock_chain_set(&c->clock, CLK_GUEST_GLOBAL, &l);
+	(void)clock_chain_set(&c->clock, CLK_GUEST_PERF, &l);
 }
 
 static void set_kvm(struct convert_way *c, uint64_t kvm)
@@ -80,7 +79,7 @@ static int apply_sched(struct convert_way *c, struct kvmft_err *err)
 				 "--kernel-sched-offset K,S",
 				 clock_name(c->from), clock_name(c->to));
 	set_kvm(c, n == 2 ? v[0] : p->sched_offset.v);
-	set_kernel(c, true, v[MAX(n, 1) - 1]);
+	set_kernel(c, v[MAX(n, 1) - 1]);
 	return 0;
 }
 
@@ -138,65 +137,6 @@ static int apply_raw(struct convert_way *c, struct kvmft_err *err)
 			return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
 	}
 	return 0;
-}
-
-/* ---- sched_clock of a TSC: MULT,SHIFT,OFFSET ---- */
-
-static bool is_cyc2ns_clock(enum clock_id id)
-{
-	return is_trace_clock(id) || id == CLK_HOST_LOCAL || id == CLK_HOST_GLOBAL ||
-	       id == CLK_HOST_PERF;
-}
-
-/*
- * Like --sched-offset, the numbers are about the one clock being converted, with its
- * __sched_clock_offset included: they are entered as local of a kernel whose other offset is 0.
- */
-static int apply_cyc2ns_text(struct convert_way *c, const char *text, enum clock_id id,
-			     struct kvmft_err *err)
-{
-	struct clock_link l = { .way = CLOCK_WAY_CYC2NS };
-	bool guest = clock_is_guest(id);
-	uint64_t v[PARAMS_MAX_NUMBERS];
-	int n = params_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
-
-	if (n < 0)
-		return n;
-	if (!v[0] || v[0] > UINT32_MAX || v[1] > 32)
-		return err_usage(
-			err, "option --sched-line: '%s': MULT is 1 to 2^32 - 1, SHIFT is 0 to 32",
-			text);
-	l.over = guest ? CLK_GUEST_TSC : CLK_HOST_TSC;
-	l.line = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
-	set_kernel(c, guest, 0);
-	return clock_chain_set(&c->clock, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL, &l);
-}
-
-static int apply_cyc2ns(struct convert_way *c, struct kvmft_err *err)
-{
-	const struct str_list *l = &c->p->cyc2ns;
-	bool from = is_cyc2ns_clock(c->from), to = is_cyc2ns_clock(c->to);
-	enum clock_id first = from ? c->from : c->to;
-	int ret;
-
-	if (!l->n)
-		return 0;
-	if (!from && !to)
-		return err_usage(
-			err,
-			"option --sched-line: neither %s nor %s is a local, global or perf clock",
-			clock_name(c->from), clock_name(c->to));
-	if (from && to && clock_is_guest(c->from) == clock_is_guest(c->to))
-		return err_usage(err, "option --sched-line: it does not relate %s to %s",
-				 clock_name(c->from), clock_name(c->to));
-	if (l->n > 1u + (from && to))
-		return err_usage(err, "option --sched-line: given %zu times for %d clock%s", l->n,
-				 1 + (from && to), from && to ? "s" : "");
-	/* One for two clocks: the guest's is usually kvmclock, and has its own parameters. */
-	if (l->n == 1 && from && to)
-		first = clock_is_guest(c->from) ? c->to : c->from;
-	ret = apply_cyc2ns_text(c, l->v[0], first, err);
-	return ret || l->n == 1 ? ret : apply_cyc2ns_text(c, l->v[1], c->to, err);
 }
 
 /* ---- the clocks that a capture sampled together with the TSC ---- */
@@ -465,7 +405,7 @@ int convert_captures(struct convert_way *c, struct kvmft_err *err)
 	if (g->has_sched_offset && !g->sched_is_tsc)
 		set_kvm(c, (uint64_t)g->kvm_sched_clock_offset);
 	if (g->has_kernel_sched_offset)
-		set_kernel(c, true, (uint64_t)g->kernel_sched_offset);
+		set_kernel(c, (uint64_t)g->kernel_sched_offset);
 	if (!c->p->pvclock && !c->clock.link[CLK_KVMCLOCK].way)
 		ret = lone_record(c, err);
 	ret = ret ?: convert_samples_add(c, g, true, false, err);
@@ -490,7 +430,6 @@ int convert_given(struct convert_way *c, struct kvmft_err *err)
 	if (!ret && pvclock && clock_chain_set(&c->clock, CLK_KVMCLOCK, &pv))
 		ret = err_usage(err, "option --pvclock: '%s' is not a record of KVM", pvclock);
 	ret = ret ?: apply_sched(c, err);
-	ret = ret ?: apply_cyc2ns(c, err);
 	ret = ret ?: apply_raw(c, err);
 	if (ret || clock_route_find(&c->clock, c->from, c->to, &route, NULL) != -ENOLINK)
 		return ret;

@@ -46,14 +46,6 @@ value "local of one number" 18113039745020 \
 value "mono_raw: the base is not shifted" 1000000005 \
 	--from host-tsc --to host-mono_raw --mono-raw 100,2,1,10,1000000000 100
 
-# perf's time_mult, time_shift and time_zero: 4 * 10^9 cycles of 2.5 GHz are 1.6 s
-value "cyc2ns of the host's perf clock" 1600000041 \
-	--from host-tsc --to host-perf --sched-line 858993459,31,42 4000000000
-value "... and back: the smallest TSC that shows it" "4000000001 4000000003" --range \
-	--from host-perf --to host-tsc --sched-line 858993459,31,42 1600000042
-value "... to a guest whose sched_clock is its TSC" 1999999998 --from host-perf --to guest-local \
-	--sched-line 858993459,31,42 --sched-line 858993459,31,-1 --tsc-offset 1000000000 1600000042
-
 # ---- vectors ----
 
 # Runs every STEP-th row of a kind: columns to arguments by the function named, which prints what

@@ -121,6 +121,15 @@ while read -r cmd; do
 	is "$(cat "$tmp/args")" "" "$cmd: arguments have the same names in the manual"
 done <"$tmp/all"
 
+# ---- not more options than somebody has asked for ----
+
+while read -r cmd; do
+	awk -F '\t' 'NF > 2 && $2 && $2 !~ /^(color|help|quiet|version|wide|tsc-khz|guest-(kallsyms|vmlinux|kaslr|modules))$/ { print $2 }' \
+		"$tmp/of/$cmd"
+done <"$tmp/all" >"$tmp/names"
+ok "at most 90 names of options" test "$(sort -u "$tmp/names" | wc -l)" -le 90
+ok "... and 224 options" test "$(wc -l <"$tmp/names")" -le 224
+
 # ---- a letter is one option, whatever the command, and the manual has them all ----
 
 while read -r cmd; do
@@ -224,6 +233,7 @@ wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help expo
 wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
 wrong "an option that is no more" "there is no option --no-pager: KVMFT_PAGER=cat" merge --no-pager a b
 wrong "... by its letter" "there is no option -o: > OUT" blame -o file a b
+wrong "... with a list of numbers" "there is no option --sched-line: -i HOST: a capture has" convert --sched-line 1,2,3
 wrong "... of one command" "there is no option --tsc-khz: kvmft record, and" trace --tsc-khz 1
 wrong "... of two commands" "no option --push-file: --push=FILE" record --push-file f
 wrong "... of perf, by its letter" "there is no option -a: all CPUs are recorded" record -a
@@ -237,6 +247,7 @@ wrong "... of a command of a group" "no option --events: events=FILE" qemu set -
 wrong "... that another option does" "no option --before-guest: BEFORE,MORE,GUEST" diff --before-guest g a b
 wrong "... of a command of perf's" "unknown command 'kvm': kvmft report for a recording" kvm stat report
 wrong "... of trace-cmd, with an argument" "there is no option --filter: -e EVENT/FILTER/" record --filter=x
+wrong "... with a list of numbers" "there is no option --sched-line: -i HOST: a capture has" convert --sched-line 1,2,3
 wrong "... of one command" "unknown option -a" report -a
 wrong "a command of perf kvm" "unknown command 'stat': kvmft report for a recording, kvmft exits" stat report
 wrong "... is none of options" "unknown option --stat" report --stat
