@@ -17,6 +17,7 @@ n=1
 while [ $n -le "${ROUNDS:-1}" ]; do
 	"$KVMFT" check --prove --format json >json.$n 2>why
 	echo "$?$(sed 's/^/ /' why)" >>status
+	note "run $n of $ROUNDS: exit $(tail -n 1 status)"
 	n=$((n + 1))
 done
 cat json.* >json
