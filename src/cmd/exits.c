@@ -103,7 +103,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m; a VM is "
-				      "chosen with --vm", argv[0]);
+				      "chosen with --vm, a recording is for kvmft report", argv[0]);
 	if (c->steal && (c->time || c->top || c->alltids || c->map_size.set || c->engine >= 0 ||
 			 c->per_vm >= 0))
 		ret = err_usage(err, "option --steal counts no exits: not with --time, --latency, "

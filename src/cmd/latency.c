@@ -95,6 +95,9 @@ static int latency_check(struct latency *m, const char *kinds)
 	uint32_t bits = 0;
 	int ret = kinds ? cli_words(&latency_kinds, kinds, &bits, m->v.err) : 0;
 
+	if (ret && !access(kinds, F_OK))
+		return err_usage(m->v.err, "what is measured stands before the recordings: kvmft "
+				 "latency all %s", kinds);
 	ret = ret ?: spans_check(&o->spans, m->v.err);
 	if (ret)
 		return ret;

@@ -87,11 +87,11 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 	s->text = how;
 	if (!how)
 		return err_set(err, ENOMEM, "out of memory");
+	if (!strcmp(how, "qga") || !strcmp(how, QGA))
+		return err_usage(err, "--guest %s: the agent's socket goes after qga:, or virsh "
+				 "qemu-agent-command DOMAIN", text);
 	if (!strncmp(how, QGA, strlen(QGA))) {
 		s->agent = how + strlen(QGA);
-		if (!*s->agent)
-			return err_usage(err, "--guest %s: the agent's socket goes after qga:",
-					 text);
 		/* A path has no blanks here: virsh qemu-agent-command DOMAIN. */
 		return strpbrk(s->agent, " \t") ? side_split(s->agent, "--guest", &s->command, err)
 						: 0;

@@ -194,6 +194,12 @@ run "$kvmft" report -i host --by stack
 status_is 4 "report --by stack"
 err_has "record --stacks" "report --by stack, without stacks: how to get some"
 
+run "$kvmft" latency host
+status_is 2 "latency HOST"
+err_has "kvmft latency all host" "... what to measure comes first"
+run "$kvmft" exits host
+err_has "a recording is for kvmft report" "exits HOST: what reads a recording"
+
 # ---- on a terminal ----
 
 if ! command -v python3 >/dev/null; then

@@ -141,6 +141,13 @@ ok "... nothing is there, and nothing else is said" sh -c "! test -e '$got' && !
 nothing "an empty input" "nothing arrived" "$tmp/empty"
 echo hello >"$tmp/text"
 nothing "text" "not a stream of kvmft record" "$tmp/text"
+gzip -c "$tmp/whole" >"$tmp/packed"
+nothing "a packed stream" "packed by gzip: zcat FILE | kvmft receive" "$tmp/packed"
+for f in whole packed; do
+	run "$kvmft" merge "$tmp/$f"
+	status_is 1 "merge of a stream, $f"
+	err_has "kvmft receive" "... names what reads it"
+done
 head -c 65536 /dev/urandom >"$tmp/random"
 nothing "noise" "not a stream of kvmft record" "$tmp/random"
 head -c 100000 /dev/zero >"$tmp/zero"

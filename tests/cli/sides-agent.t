@@ -105,6 +105,7 @@ else
 fi
 without_g1 "no agent" "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
 refused "the agent: no socket named" 2 "after qga:" --guest "g1=qga:" -d 1s
+refused "... nor a colon" 2 "after qga:" --guest "g1=qga" -d 1s
 
 # Each answer has to be refused, or to end by itself.
 lies()
