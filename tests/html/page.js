@@ -46,6 +46,10 @@ async function narrow(p) {
 		ok(await p.value('!lanes.length || (LABEL >= $("names").offsetWidth && LABEL < W / 2 && H > 150)'), '... which have room', await p.value('[LABEL, $("names").offsetWidth, W, H].join(" ")'));
 		ok(w < 600 || await p.value('[...$("names").querySelectorAll("span")].every((e) => e.scrollWidth <= e.clientWidth)'), '... and names are whole');
 		ok(await p.value('document.documentElement.scrollWidth <= innerWidth'), '... and nothing is wider');
+		const over = await p.value(`(() => { const seen = [], was = ctx.fillText; let free = 0;
+			ctx.fillText = (s, x, y) => { if (y === 12) { if (x < free) seen.push(s); free = x + ctx.measureText(s).width; } was.call(ctx, s, x, y); };
+			draw(); ctx.fillText = was; return seen; })()`);
+		ok(!over.length, '... and no label of the axis runs into the next', over.join(', '));
 	}
 	await p.size(1280, 800);
 	await p.frame();
