@@ -118,6 +118,8 @@ async function hands(p) {
 	await p.key('m');
 	await p.frame();
 	ok(await p.value('$("range").textContent.endsWith("A to B: " + dur(T[N - 1] - T[0]))'), 'm marks two events, and says the time between them', await p.value('$("range").textContent'));
+	ok(await p.value(`(() => { const d = ctx.getImageData(X(marks[0]) + 2, HEAD + 8, 1, 1).data;
+		ctx.fillStyle = color('--bg'); return ctx.fillStyle === '#' + [...d].slice(0, 3).map((v) => v.toString(16).padStart(2, '0')).join(''); })()`), '... whose letters stand on no bar');
 	await p.key('x');
 	ok(!await p.value('pointing'), 'x takes the arrows off');
 	await p.key('x');
