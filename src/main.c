@@ -97,6 +97,15 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
+static void show_help(const struct cmd *c, bool all)
+{
+	struct page page;
+
+	page_open(&page, &(struct page_opts){ .wide = true }, false);
+	cli_print_help(c, all, stdout);
+	page_close(&page);
+}
+
 static int print_help(char **argv)
 {
 	char joined[64];
@@ -129,7 +138,7 @@ static int print_help(char **argv)
 		cli_say(c->name, err.text);
 		return KVMFT_USAGE;
 	}
-	cli_print_help(c, all, stdout);
+	show_help(c, all);
 	return KVMFT_OK;
 }
 
@@ -139,7 +148,7 @@ static void print_about(const struct cmd *c, int first)
 	if (first == CLI_VERSION)
 		print_version();
 	else
-		cli_print_help(c, false, stdout);
+		show_help(c, false);
 }
 
 /* The command of a group that operands name; or its help (0), or wrong usage (2). */
@@ -319,7 +328,7 @@ int main(int argc, char **argv)
 		c = verb;
 	}
 	if (argc == 2 && is_help(argv[1]) && access(argv[1], F_OK)) { /* as perf has it */
-		cli_print_help(c, false, stdout);
+		show_help(c, false);
 		return flushed(KVMFT_OK);
 	}
 	return run_command(c, as ?: c->name, argc, argv, verbose);

@@ -220,8 +220,8 @@ struct page {
 	bool color; /* text may have colours */
 	unsigned int width; /* of a terminal; 0: lines may be of any length */
 	/* private */
-	int gone;  /* ends with the pager */
-	bool both; /* standard error goes to the pager, too */
+	int gone;   /* ends with the pager */
+	int was[2]; /* standard output and error before it; -1: as it was */
 	struct screen_cut cut;
 	struct sbuf text;
 };
@@ -235,8 +235,8 @@ unsigned int page_width_of_messages(void);
 /*
  * To be called before anything is printed, and before the program confines itself. file: the result
  * goes to a file of its own. With a pager, standard output is its input from here on, and so is
- * standard error if that is a terminal; page_close() closes both and waits until the user has seen
- * enough: nothing can be printed after it. No errors: everything can be read without a pager, too.
+ * standard error if that is a terminal; page_close() waits until the user has seen enough and gives
+ * both back, in a sandbox closes them. No errors: everything can be read without a pager, too.
  */
 void page_open(struct page *p, const struct page_opts *o, bool file);
 void page_close(struct page *p);

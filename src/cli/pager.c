@@ -71,8 +71,9 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 		pager_main(pager, wide, end[1], end[0]);
 	if (pid > 0) {
 		p->gone = end[1];
-		p->both = isatty(STDERR_FILENO);
-		if (p->both) {
+		p->was[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (isatty(STDERR_FILENO) &&
+		    (p->was[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) >= 0) {
 			char width[16];
 
 			/* Standard error has the pager's width; our processes must know it, too. */
@@ -138,7 +139,7 @@ void page_open(struct page *p, const struct page_opts *o, bool file)
 		pager = in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
 	else if (!*pager || !strcmp(pager, "cat") || !can_start(pager))
 		pager = NULL;
-	*p = (struct page){ .f = stdout, .gone = -1 };
+	*p = (struct page){ .f = stdout, .gone = -1, .was = { -1, -1 } };
 	p->color = !file && page_color(o);
 	p->width = p->cut.width = file ? 0 : page_width(o);
 	if ((pager && pager_start(p, pager, o->wide)) || !p->width)
@@ -160,9 +161,12 @@ void page_close(struct page *p)
 		(void)fclose(p->f);
 	(void)fflush(stdout);
 	if (p->gone >= 0) {
-		(void)close(STDOUT_FILENO);
-		if (p->both)
+		if (dup2(p->was[0], STDOUT_FILENO) < 0)
+			(void)close(STDOUT_FILENO);
+		if (p->was[1] >= 0 && dup2(p->was[1], STDERR_FILENO) < 0)
 			(void)close(STDERR_FILENO);
+		util_close_fd(&p->was[0]);
+		util_close_fd(&p->was[1]);
 		while (read(p->gone, &end, 1) < 0 && errno == EINTR)
 			;
 	}

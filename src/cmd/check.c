@@ -182,7 +182,7 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 			  count_states(&c, VERDICT_OK), lacking, count_states(&c, VERDICT_OPTIONAL),
 			  count_states(&c, VERDICT_UNKNOWN));
 	}
-	ret = sink_print(&b, stdout, err);
+	ret = sink_show(&b, err);
 	/* The line on stderr names what is needed; the list has said the rest. */
 	if (!ret) {
 		_cleanup_(sbuf_free) struct sbuf names = { 0 };

@@ -177,7 +177,7 @@ static int prove_cmd(bool as_json, const char *output, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	(as_json ? prove_json : prove_text)(&p, &b);
-	ret = sink_print(&b, stdout, err);
+	ret = sink_show(&b, err);
 	if (ret)
 		return ret;
 	/* What is wrong first, then what could not be told, then what was lost. */

@@ -176,6 +176,8 @@ void sink_remarks_free(struct sink_remarks *r);
 
 /* Writes the result to f, if making it went well. 0 or -errno with err. */
 int sink_print(const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
+/* ... on standard output, through a pager if that is a terminal; not in a sandbox. */
+int sink_show(const struct sbuf *b, struct kvmft_err *err) __must_check;
 /* Is there a capture at the default place? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
 /* --vcpu: -1 = not. */

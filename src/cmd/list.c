@@ -170,7 +170,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	if (o->format > FORMAT_TEXT)
 		table_doc(&(struct table){ .cells = list_cells, .ctx = l, .n = l->n },
 			  o->format == FORMAT_CSV, "vms", list_json_head, &b);
-	ret = sink_print(&b, stdout, err);
+	ret = sink_show(&b, err);
 	if (!ret) {
 		if (l->n && l->debugfs_text)
 			cli_remarks(o->quiet)("%s", l->debugfs_text);

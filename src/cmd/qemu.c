@@ -110,7 +110,7 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			if (v.shown[i])
 				sbuf_addf(&b, "%-11s  %s%s\n", mon_state_names[v.all.v[i].state],
 					  v.all.v[i].name, v.all.v[i].vcpu ? "  (vcpu)" : "");
-		ret = sink_print(&b, stdout, err);
+		ret = sink_show(&b, err);
 	}
 	if (!ret)
 		qemu_print_notes(&notes);
@@ -492,7 +492,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 	}
 	if (!ret) {
 		list_print(&(struct marker_list){ &s, &p }, o->format, &b);
-		ret = sink_print(&b, stdout, err);
+		ret = sink_show(&b, err);
 	}
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
@@ -654,7 +654,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else if (o->format > FORMAT_TEXT)
 		table_doc(&t, o->format == FORMAT_CSV, "events", qemu_format_json_head, &b);
-	ret = shown ? sink_print(&b, stdout, err) : ret;
+	ret = shown ? sink_show(&b, err) : ret;
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	qevents_free(q);

@@ -73,6 +73,17 @@ int sink_print(const struct sbuf *b, FILE *f, struct kvmft_err *err)
 	return err_why(err, b->error, "cannot make the list");
 }
 
+int sink_show(const struct sbuf *b, struct kvmft_err *err)
+{
+	struct page page;
+	int ret;
+
+	page_open(&page, &(struct page_opts){ .wide = true }, false);
+	ret = sink_print(b, stdout, err);
+	page_close(&page);
+	return ret;
+}
+
 int sink_input_check(const char *path, struct kvmft_err *err)
 {
 	if (strcmp(path, DEFAULT_INPUT) || !access(DEFAULT_INPUT, F_OK))

@@ -320,6 +320,17 @@ terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" merge -q host guest=one
 status_is 0 "through KVMFT_PAGER, which has seen enough"
 is "$(wc -l <"$out" | tr -d ' ')" 4 "... what it shows"
 out_has '^LESS=FRXS$' "... long lines go on to the right"
+for what in "help record" "latency -h" "report help" "check --guest"; do
+	# shellcheck disable=SC2086 # words
+	terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" $what
+	status_is 0 "$what, through a pager"
+	is "$(wc -l <"$out" | tr -d ' ')" 4 "... what it shows"
+done
+# As a table, too; what fits a screen needs none.
+terminal 80 "" env "KVMFT_PAGER=sed s/^/paged:/" "$kvmft" check --format csv
+out_has '^paged:side,' "check's table"
+terminal 80 "" env "KVMFT_PAGER=sed s/^/paged:/" "$kvmft" help
+is "$(grep -c "^paged" "$out")" 0 "... but not help"
 terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report --wide -i access
 out_has '^LESS=FRX$' "... or are broken, with --wide"
 terminal 80 "" env KVMFT_PAGER=cat "$kvmft" report -i access
