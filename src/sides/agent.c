@@ -425,7 +425,7 @@ struct qga {
 	char dir[64]; /* in the guest */
 	uint64_t pid, orders, stream; /* handles of the agent; AGENT_NONE */
 	uint64_t done; /* bytes of the stream that were passed on */
-	uint64_t until; /* the store is gone: ns of util_now_ns() that the guest has to end; 0: it is not */
+	uint64_t until; /* the store is gone: ns, when the guest has to have ended; else 0 */
 	bool exited;
 	int status;
 };
