@@ -141,7 +141,7 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 		    dup2(out < 0 ? null : out, STDOUT_FILENO) < 0 ||
 		    dup2(fds[1], STDERR_FILENO) < 0)
 			_exit(126);
-		/* Who holds the reading end of the pipe that it fills is not told that nobody reads. */
+		/* Who holds the reading end of its pipe is not told that nobody reads. */
 		fds_keep((const int[]){ 0, 1, 2 }, 3);
 		side_leave_terminal();
 		_exit(fn(arg));
