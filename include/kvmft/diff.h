@@ -110,6 +110,7 @@ struct diff_side {
 	struct report_filter filter;
 	struct diff_set exits, latency;
 	uint64_t samples, vcpus, vms, ops;
+	uint64_t op_end;	 /* ns: where the last of ops ended */
 	size_t more;		 /* recordings that were added to it */
 	uint64_t grain;		 /* ns that its times may be off by */
 	bool parts;		 /* it is known where the time of exits went */
@@ -124,7 +125,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o,
 void diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
 /* Ends the latencies reported by l. */
 void diff_latency_end(struct diff_side *s, const struct lat *l);
-/* An operation at this host TSC: after diff_exits(). */
+/* An operation that ends at this host TSC, in their order: after diff_exits(). */
 void diff_side_op(struct diff_side *s, uint64_t tsc);
 /* A key for the sum of all keys of exits, with the name of the class's whole. */
 void diff_side_total(struct diff_side *s, const char *name);

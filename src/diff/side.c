@@ -374,12 +374,20 @@ void diff_latency_end(struct diff_side *s, const struct lat *l)
 
 void diff_side_op(struct diff_side *s, uint64_t tsc)
 {
-	uint64_t from = tsc - MIN(tsc, s->span.begin);
+	struct diff_set *e = &s->exits;
+	uint64_t from = tsc - MIN(tsc, s->span.begin), at = s->op_end;
 	uint64_t ns = (uint64_t)((unsigned __int128)from * 1000000 / s->cap->tsc_khz);
 
-	if (ns >= s->exits.length)
+	if (ns >= e->length)
 		return;
-	s->exits.ops[diff_set_slice(&s->exits, ns / DIFF_SLICE)]++;
+	if (at >= ns)
+		e->ops[ns / e->slice]++;
+	/* Its part of each slice that it lasted in: so are its exits there. */
+	for (uint64_t next; at < ns; at = next) {
+		next = MIN(ns, (at / e->slice + 1) * e->slice);
+		e->ops[at / e->slice] += (double)(next - at) / (double)(ns - s->op_end);
+	}
+	s->op_end = ns;
 	s->ops++;
 }
 
