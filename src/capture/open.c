@@ -512,8 +512,8 @@ static const struct {
 	{ 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
 	  "a trace of QEMU's back end simple: give it with --qemu, beside a host's recording" },
 	{ 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
-	{ 2, "\x1f\x8b", "compressed with gzip, but neither a recording nor text is in it: zcat FILE | "
-			  "kvmft receive, if it is a stream of kvmft record -o -" },
+	{ 2, "\x1f\x8b", "compressed with gzip, but neither a recording nor text is in it, or it is cut: "
+			  "zcat FILE | kvmft receive, if it is a stream of kvmft record -o -" },
 	{ 13, "kvmft-stream ", "a stream of kvmft record -o -: kvmft receive -o DIR <FILE makes a capture "
 			       "of it" },
 	{ 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },

@@ -55,6 +55,7 @@ cd "$OLDPWD" || exit 1
 recorder=$!
 soon "it watches, and says that the clocks of a VM that raises no event are well" \
 	grep -qE "^$vm-[0-9]+: well$" "$tmp/lines"
+sed 's/^/# /' "$tmp/lines" "$tmp/err" | head -n 20
 kill $vm
 # What the first one said may still be in its file.
 "$tmp/clockvm" clock 64213000000 >"$tmp/second" 2>&1 &
