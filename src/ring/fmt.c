@@ -355,7 +355,8 @@ static int fmt_parse_text(struct fmt_event *e, const char **why)
 	if (e->print && !strcmp(e->sys, "ftrace") && !strcmp(e->name, "print") && buf &&
 	    buf->f.is_string)
 		e->print = "\"%s\", REC->buf";
-	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
+	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack") &&
+		      !fmt_find_fld(e, "text", strlen("text")); /* a trace as text has no addresses */
 	e->is_printk = !strcmp(e->sys, "ftrace") &&
 		       (!strcmp(e->name, "bprint") || !strcmp(e->name, "bputs"));
 	/* The records of a capture are told apart by a u16 at their beginning. */

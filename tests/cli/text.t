@@ -279,6 +279,10 @@ unusable, its rest is left out" "PERHAPS NOT RECORDED on this CPU: the recording
 	run "$kvmft" report "$tmp/beside.txt"
 	out_has 'msr +1 +100.00% +100.00% +0.00us +0.00us' "... over which nothing is measured"
 done
+printf 'host a-1 [0] 1.00000000%s\n' '1  kvm:kvm_entry: vcpu 0' '1  ftrace:kernel_stack: inner <- outer [kvm] <- 0x77' \
+	>"$tmp/beside.txt"
+run "$kvmft" merge -q "$tmp/beside.txt"
+ok "a stack as merge prints it is printed again" cmp "$tmp/beside.txt" "$out"
 
 # ---- numbers of any length, and what only looks like one ----
 
