@@ -376,6 +376,7 @@ static const struct cmd cmd_qemu_trace_file = {
 
 /* Of what prints the list of a file. */
 struct qemu_list_opts {
+	struct sink_file file;
 	int format;
 };
 
@@ -492,7 +493,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 	}
 	if (!ret) {
 		list_print(&(struct marker_list){ &s, &p }, o->format, &b);
-		ret = sink_show(&b, err);
+		ret = sink_print(&b, o->file.page.f, err);
 	}
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
@@ -519,6 +520,9 @@ static const struct cmd cmd_qemu_sdt = {
 		    "  kvmft qemu sdt --format json /usr/lib/x86_64-linux-gnu/libc.so.6",
 	.opts = qemu_list_options,
 	.opts_size = sizeof(struct qemu_list_opts),
+	PAGE_AT(struct qemu_list_opts, file.page_opts),
+	.output = sink_file_open,
+	.release = sink_file_close,
 	.run = sdt_run,
 	.reader = true,
 	.min_args = 1,
@@ -654,7 +658,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else if (o->format > FORMAT_TEXT)
 		table_doc(&t, o->format == FORMAT_CSV, "events", qemu_format_json_head, &b);
-	ret = shown ? sink_show(&b, err) : ret;
+	ret = shown ? sink_print(&b, o->file.page.f, err) : ret;
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
 	qevents_free(q);
@@ -672,6 +676,9 @@ static const struct cmd cmd_qemu_formats = {
 		    "  kvmft qemu list-formats --format json trace-events-all",
 	.opts = qemu_list_options,
 	.opts_size = sizeof(struct qemu_list_opts),
+	PAGE_AT(struct qemu_list_opts, file.page_opts),
+	.output = sink_file_open,
+	.release = sink_file_close,
 	.run = formats_run,
 	.reader = true,
 	.min_args = 1,

@@ -320,7 +320,8 @@ terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" merge -q host guest=one
 status_is 0 "through KVMFT_PAGER, which has seen enough"
 is "$(wc -l <"$out" | tr -d ' ')" 4 "... what it shows"
 out_has '^LESS=FRXS$' "... long lines go on to the right"
-for what in "help record" "latency -h" "report help" "check --guest"; do
+for what in "help record" "latency -h" "report help" "check --guest" \
+	"qemu list-formats $golden/qemu-events.txt"; do
 	# shellcheck disable=SC2086 # words
 	terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" $what
 	status_is 0 "$what, through a pager"
