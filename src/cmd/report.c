@@ -290,7 +290,7 @@ static int report_print_as(struct run *run, enum report_format format)
 		.filter = run->filter,
 		.per = run->o->per < 0 ? REPORT_PER_VM : (enum report_per)run->o->per,
 		.key = run->o->key < 0 ? KEY_SAMPLE : (enum report_key)run->o->key,
-		.idle_last = run->o->key < 0 && format == REPORT_TEXT && !run->ro.by_rip &&
+		.idle_last = run->o->key < 0 && format == REPORT_TEXT &&
 			     run->ro.semantics == REPORT_EXACT,
 		.top = run->o->top.v, .lost = run->loss.total,
 		.lost_unknown = run->loss.unknown, .f = run->o->file.page.f,

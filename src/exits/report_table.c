@@ -183,9 +183,12 @@ int report_take(struct report *r, const struct report_filter *f, report_piece_fn
 	return ret;
 }
 
+static uint64_t by_rip_reason(const struct by_rip *b, uint64_t key);
+
 bool report_key_halts(const struct report *r, uint64_t key)
 {
-	const struct exit_why why = class_vmexit_why(key);
+	const struct exit_why why =
+		class_vmexit_why(r->rips ? by_rip_reason(r->rips, key) : key);
 
 	return r->opts.cls == &class_vmexit && key != CELL_OTHERS && exit_is_halt(why);
 }

@@ -190,6 +190,9 @@ status_is 4 "merge --format folded, without stacks"
 err_has "record --stacks" "... how to get some"
 run "$kvmft" blame -q --what irq --than 1us host guest=one
 out_has '^1\. 1\.1 us  irq MSI irq 30, one vCPU 0, at ' "blame names the vCPU of an interrupt once"
+run "$kvmft" report --by rip host
+out_has '^HLT leads by time: sorted without idle' "report --by rip: also without idle"
+is "$(awk '$1 == "0x0" { print $2 }' "$out" | tail -n 1)" HLT "... the halt is last"
 run "$kvmft" report -i host --by stack
 status_is 4 "report --by stack"
 err_has "record --stacks" "report --by stack, without stacks: how to get some"
