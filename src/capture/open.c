@@ -512,10 +512,9 @@ static const struct {
 	{ 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
 	  "a trace of QEMU's back end simple: give it with --qemu, beside a host's recording" },
 	{ 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
-	{ 2, "\x1f\x8b", "compressed with gzip, but neither a recording nor text is in it, or it is cut: "
-			  "zcat FILE | kvmft receive, if it is a stream of kvmft record -o -" },
-	{ 13, "kvmft-stream ", "a stream of kvmft record -o -: kvmft receive -o DIR <FILE makes a capture "
-			       "of it" },
+	{ 2, "\x1f\x8b", "compressed with gzip, and neither a recording nor text, or cut (a stream: zcat "
+			  "FILE | kvmft receive)" },
+	{ 13, "kvmft-stream ", "a stream: kvmft receive -o DIR <FILE" },
 	{ 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
 	{ 6, "\xfd" "7zXZ", "compressed with xz: unpack it first (unxz)" },
 	{ 3, "BZh", "compressed with bzip2: unpack it first (bunzip2)" },

@@ -573,7 +573,7 @@ static int take_hello(struct in *in)
 	line[n] = '\0';
 	if (!memcmp(line, "\x1f\x8b", 2))
 		return err_set(in->err, EBADMSG,
-			       "this is packed by gzip: zcat FILE | kvmft receive");
+			       "packed by gzip: zcat FILE | kvmft receive");
 	str_printable(line);
 	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-stream") ||
 	    !meta_get_u64(&rec, "version", &version) || !meta_get_u64(&rec, "capture", &capture))

@@ -165,7 +165,7 @@ err_has 'confined by:' "an archive is read confined"
 gzip -c "$run/host/meta" >"$tmp/x.gz"
 run "$kvmft" merge "$tmp/x.gz"
 status_is 1 "what is packed, but neither archive nor recording"
-err_has 'neither a recording nor text is in it' "... is reported"
+err_has 'gzip, and neither a recording nor text' "... is reported"
 size=$(wc -c <"$run.tar")
 for n in 513 $((size / 2)) $((size - 11000)) 1024; do
 	head -c "$n" "$run.tar" >"$tmp/x.tar"
