@@ -43,7 +43,7 @@ must_tell()
 	fi
 }
 
-step=11
+step=23
 [ "${CHECK_ALL:-0}" != 1 ] || step=1
 start=1
 
