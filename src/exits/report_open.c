@@ -10,7 +10,7 @@
 /* With the streams, and a row of a table for each key, a report fits into 64 MiB. */
 #define CELLS_LIMIT  (14u << 20)
 #define HISTS_LIMIT  (14u << 20)
-#define HISTS_LEAST  (4u << 20) /* of more streams than these */
+#define HISTS_LEAST  (3u << 20) /* of more streams than these */
 #define STREAMS_FREE 4096u
 #define MAX_THREADS 16384
 #define NSEC_PER_MSEC 1000000

@@ -325,6 +325,10 @@ is "$(wc -l <"$out" | tr -d ' ')" 4 "... what it shows"
 out_has '^LESS=FRXS$' "... long lines go on to the right"
 for what in "help record" "latency -h" "report help" "check --guest" \
 	"qemu list-formats $golden/qemu-events.txt"; do
+	if [ "$what" = "check --guest" ] && [ "$(id -u)" != 0 ]; then
+		skip "$what, through a pager" "needs root, who lacks nothing"
+		continue
+	fi
 	# shellcheck disable=SC2086 # words
 	terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" $what
 	status_is 0 "$what, through a pager"
