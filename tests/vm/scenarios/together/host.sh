@@ -47,10 +47,12 @@ one()
 
 all=$RESULTS
 export RIG_TOGETHER="$all" TOGETHER
-while [ -n "$TOGETHER" ]; do
-	note "${TOGETHER%% *}"
-	one "${TOGETHER%% *}"
-	TOGETHER=${TOGETHER#"${TOGETHER%% *}"}
-	TOGETHER=${TOGETHER# }
+# shellcheck disable=SC2086 # a list
+set -- $TOGETHER
+while [ $# -gt 0 ]; do
+	TOGETHER=$*
+	note "$1"
+	one "$1"
+	shift
 done
 finish
