@@ -78,6 +78,7 @@ exec 8>&-
 # ---- every signal that can end a process: what it made goes ----
 
 has_instance() { ls -d "$tracefs/instances/kvmft.$1".* >/dev/null 2>&1; }
+begun_or_gone() { has_instance "$1" || ! kill -0 "$1" 2>/dev/null; }
 pids=
 # by SIGNAL COMMAND...: at once, with the others
 by()
@@ -87,8 +88,9 @@ by()
 	"$@" >/dev/null 2>"$tmp/by$sig.err" </dev/null &
 	pids="$pids $!/$sig"
 }
-"$tinyvm" --ms 600000 --pause 200 >/dev/null &
+"$tinyvm" --ms 600000 --pause 200 >"$tmp/vm.out" &
 vm=$!
+wait_until test -s "$tmp/vm.out"
 for sig in USR1 USR2 ALRM VTALRM; do
 	by $sig "$kvmft" trace -p "$vm" -e kvm:kvm_pio
 done
@@ -103,7 +105,7 @@ for sig in HUP ALRM RTMIN RTMAX; do
 done
 died=
 for p in $pids; do
-	wait_until has_instance "${p%/*}"
+	wait_until begun_or_gone "${p%/*}"
 	has_instance "${p%/*}" || died="$died $p:never"
 	kill -"${p#*/}" "${p%/*}"
 done
