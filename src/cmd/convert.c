@@ -460,7 +460,7 @@ const struct cmd cmd_convert = {
 	.opts = convert_options,
 	.groups = "from to range input vm vcpu\n"
 		  "what there is without a capture: tsc-offset tsc-ratio solve pvclock "
-		  "sched-offset kernel-sched-offset mono-raw sched-line",
+		  "sched-offset kernel-sched-offset mono-raw",
 	.opts_size = sizeof(struct convert_opts),
 	.quiet = offsetof(struct convert_opts, quiet),
 	.khz = offsetof(struct convert_opts, p.tsc_khz),
